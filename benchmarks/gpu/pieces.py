@@ -30,7 +30,7 @@ class Pieces:
 
     def __init__(self, talker: VllmTalker) -> None:
         core: Any = talker._core
-        self._runner, self._few_rows = core.model_runner, core._steps.few_rows
+        self._runner, self._small_batches = core.model_runner, core._steps.small_batches
         self._model, self._state = self._runner.model, self._runner.model_state
         self._slots, self._frame_sampler = self._state.slots, self._state.sample_frames
         self._pool = torch.cuda.graph_pool_handle()
@@ -54,8 +54,8 @@ class Pieces:
 
     def _layers(self, rows: int) -> float | None:
         """Time the graph for ``rows`` rows, which is vLLM's own for many. It reads the inputs of the previous step."""
-        if self._few_rows is not None and rows <= self._few_rows.max_rows:
-            return _replayed(partial(self._few_rows, self._few_rows.padded_size(rows)))
+        if self._small_batches is not None and rows <= self._small_batches.max_rows:
+            return _replayed(partial(self._small_batches, self._small_batches.padded_size(rows)))
         graphs = self._runner.cudagraph_manager.graphs
         candidates = [each for each in graphs if each.num_tokens >= rows and each.uniform_token_count in (None, 1)]
         if not candidates:

@@ -45,24 +45,27 @@ def folder(packed, tmp_path) -> Path:
 
 
 @bit_for_bit
-def test_a_packed_checkpoint_gives_the_codes_of_the_original_one_in_int8_and_others_in_int4(packed, opened):
+def test_auto_is_the_format_of_a_packed_checkpoint(packed, opened):
     folder, weights = packed
     checkpoint = open_checkpoint(str(folder))
-    requests = list(various_requests(opened[ORIGINAL], 3))
-    original = native_talker(opened[ORIGINAL], weights=weights)
-    expected = speak(original, [prepare(request, opened[ORIGINAL]) for request in requests])
-    prepared = [prepare(request, checkpoint) for request in requests]
+    prepared = [prepare(request, checkpoint) for request in various_requests(opened[ORIGINAL], 3)]
     spoken = speak(native_talker(checkpoint, weights="auto"), prepared)
     assert_same(speak(native_talker(checkpoint, weights=weights), prepared), spoken)
-    if weights == "int8":
-        assert_same(spoken, expected)
 
 
+@bit_for_bit
+@pytest.mark.parametrize("packed", ["int8"], indirect=True)
+def test_a_checkpoint_packed_in_int8_gives_the_codes_of_the_original_one(packed, opened):
+    checkpoint, original = open_checkpoint(str(packed[0])), opened[ORIGINAL]
+    requests = list(various_requests(original, 3))
+    expected = speak(native_talker(original, weights="int8"), [prepare(request, original) for request in requests])
+    prepared = [prepare(request, checkpoint) for request in requests]
+    assert_same(speak(native_talker(checkpoint, weights="auto"), prepared), expected)
+
+
+@pytest.mark.parametrize("packed", ["int4"], indirect=True)
 def test_int4_weights_are_rounded_for_the_inputs_of_their_matrices(packed, checkpoints, opened):
-    folder, weights = packed
-    if weights == "int8":
-        pytest.skip("int8 weights are rounded one by one")
-    exact, stored = load_file(checkpoints[ORIGINAL] / MODEL), load_file(folder / MODEL)
+    exact, stored = load_file(checkpoints[ORIGINAL] / MODEL), load_file(packed[0] / MODEL)
     for name, moments in measure_input_moments(opened[ORIGINAL]).items():
         base = name.removesuffix("weight")
         if f"{base}int4" not in stored:

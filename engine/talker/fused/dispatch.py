@@ -170,7 +170,8 @@ def _triton_codes(weights: PredictorWeights, sizes: Sequence[int], fallback: Fal
 def persistent_codes(weights: PredictorWeights, batches: Sequence[int], *, fp8: bool = False) -> PersistentCodes:
     """Compile and load the persistent kernel for ``batches`` (row counts in ascending order), and run a self-check.
 
-    fp8: the kernel reads fp8 weights; ``weights`` must be the output of ``round_to_fp8``.
+    fp8: the kernel reads fp8 weights; ``weights`` must be the output of ``round_to_fp8``. In bfloat16 only tests and
+    benchmarks use the kernel.
 
     Raises KernelError when this checkpoint or GPU is not supported or the kernel cannot be compiled, and EngineFailed
     when a launched kernel fails.

@@ -48,8 +48,9 @@ def _problem(weights: LayerWeights, cache: PagedCache) -> str | None:
                 return (
                     f"the {name} matrices must be contiguous bfloat16 {size}, got {matrix.dtype} {tuple(matrix.shape)}"
                 )
-    if len({each.stride() for pair in cache for each in pair}) != 1:
-        return "the KV caches of the layers have different strides"
+    strides = {each.stride() for pair in cache for each in pair}
+    if len(strides) != 1 or next(iter(strides))[-1] != 1:
+        return f"the KV caches of the layers must have the same strides and contiguous heads, got {strides}"
     for each in (each for pair in cache for each in pair):
         if each.dtype != torch.bfloat16 or tuple(each.shape[1:]) != page:
             return f"the KV cache must be bfloat16 in pages of {page}, got {each.dtype} {tuple(each.shape)}"

@@ -1,4 +1,7 @@
-"""Measures the inputs of a talker's matrices while it speaks, for ``engine.kernels.gptq``."""
+"""Measures the inputs of a talker's matrices while it speaks, for ``engine.kernels.gptq``.
+
+The second moments of the inputs are the Hessian of the error of a product, by which GPTQ rounds.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ def measure_input_moments(checkpoint: Checkpoint) -> dict[str, Tensor]:
     """Return the sum of x x^T, float32 [in, in], over the inputs x of each matrix of the decoder layers.
 
     The keys are the names of the matrices in model.safetensors. The talker speaks with exact weights, in each of the
-    checkpoint's languages.
+    checkpoint's languages. A checkpoint that only clones gets an x-vector of zeros, and no reference recording.
 
     Raises CheckpointError if the checkpoint is damaged, or if an input is infinite or NaN.
     """

@@ -19,8 +19,8 @@ from vllm.v1.attention.backend import CommonAttentionMetadata
 from engine.protocol.request import CODEBOOKS
 from engine.talker.gpu_step.inputs import PromptRows
 from engine.talker.gpu_step.uploader import Uploader
-from engine.talker.vllm.few_rows import FewRows
 from engine.talker.vllm.scheduler import Batch
+from engine.talker.vllm.small_batches import SmallBatches
 from engine.talker.vllm.state import TalkerState
 
 _NO_POSITION = -1
@@ -48,20 +48,20 @@ class PendingCodes:
 class StepRunner:
     """Runs one batch at a time, without waiting for it. runner: vLLM's V2 model runner, warmed up and captured.
 
-    few_rows: runs steps of few rows; None: vLLM runs all steps. The step after one with first codes is vLLM's too,
-    because Code2Wav then decodes the first chunk of an utterance: its kernels run between the short ones of vLLM's
-    layers, but not beside a kernel that holds the GPU for the whole step.
+    small_batches: runs steps of small batches; None: vLLM runs all steps. The step after one with first codes is
+    vLLM's too, because Code2Wav then decodes the first chunk of an utterance: its kernels run between the short ones of
+    vLLM's layers, but not beside a kernel that holds the GPU for the whole step.
     """
 
     def __init__(
-        self, runner: Any, block_table: NDArray[np.int64], block_size: int, few_rows: FewRows | None = None
+        self, runner: Any, block_table: NDArray[np.int64], block_size: int, small_batches: SmallBatches | None = None
     ) -> None:
         """block_table: ``Scheduler.block_table``, which is read for each batch."""
         if list(runner.kernel_block_sizes) != [block_size]:
             raise RuntimeError(
                 f"vLLM's attention must use cache blocks of {block_size} positions, got {runner.kernel_block_sizes}"
             )
-        self._runner, self._block_size, self.few_rows = runner, block_size, few_rows
+        self._runner, self._block_size, self.small_batches = runner, block_size, small_batches
         self._state: TalkerState = runner.model_state
         device = self._state.device
         self._upload = Uploader(device)
@@ -82,11 +82,11 @@ class StepRunner:
         """Start a step."""
         tokens, longest = int(batch.bounds[-1]), int(batch.counts.max())
         after_first_codes, self._first_codes = self._first_codes, bool((batch.prefill & batch.samples).any())
-        few = longest == 1 and not after_first_codes
-        if self.few_rows is not None and few and tokens <= self.few_rows.max_rows:
-            size = self.few_rows.padded_size(tokens)
+        decodes = longest == 1 and not after_first_codes
+        if self.small_batches is not None and decodes and tokens <= self.small_batches.max_rows:
+            size = self.small_batches.padded_size(tokens)
             sample_rows, sample_slots = self._fill(batch, size, size)
-            return self._sample(batch, self.few_rows(size), sample_rows, sample_slots)
+            return self._sample(batch, self.small_batches(size), sample_rows, sample_slots)
         uniform = longest if longest * len(batch.slots) == tokens else None
         graph = self._runner.cudagraph_manager.dispatch(len(batch.slots), tokens, uniform, 0)
         rows, requests = graph.num_tokens, graph.num_reqs or len(batch.slots)

@@ -33,4 +33,4 @@ def test_only_the_rows_of_the_named_voices_change(tmp_path):
     assert all(torch.equal(after[key], before[key]) for key in before if key != _TABLE)
     open_checkpoint(str(folder)).tensors("talker.")  # matches its new checksum
     with pytest.raises(KeyError):
-        set_rows(folder, {"nobody": row})
+        set_rows(folder, {"unknown": row})

@@ -1,4 +1,4 @@
-// The talker's decoder layers in one cooperative launch, for few rows that decode: products on tensor cores of Hopper GPUs
+// The talker's decoder layers in one cooperative launch, for small batches that decode: products on tensor cores of Hopper GPUs
 // (wgmma), and attention to vLLM's paged KV cache.
 //
 // CTAS blocks stay on their multiprocessors for all layers. Each has a share of the outputs of every matrix, or of the

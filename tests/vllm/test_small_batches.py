@@ -1,4 +1,4 @@
-"""On a GPU, steps of few rows give the hidden states that vLLM's own layers give, from the same KV cache."""
+"""On a GPU, steps of small batches give the hidden states that vLLM's own layers give, from the same KV cache."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from benchmarks.gpu.step import Utterances
 from benchmarks.lib.fullsize import write_full_size
 from engine.checkpoint.folder import open_checkpoint
 from engine.talker.fused.layers import MAX_ROWS
-from engine.talker.vllm.few_rows import FewRows
+from engine.talker.vllm.small_batches import SmallBatches
 from engine.talker.vllm.step_runner import StepRunner
 from tests.support.code_predictors import relative
 from tests.support.talkers import DEVICE
@@ -32,19 +32,19 @@ def checkpoint(tmp_path_factory):
 def test_states_agree_with_those_of_vllm(checkpoint, vllm_talker, monkeypatch):
     talker = vllm_talker(checkpoint, context=CONTEXT, slots=24, dtype=torch.bfloat16)
     steps, sample, errors, sizes = talker._core._steps, StepRunner._sample, {}, []
-    few_rows, run = steps.few_rows, FewRows.__call__
-    assert few_rows is not None
-    assert few_rows.max_rows == MAX_ROWS
-    monkeypatch.setattr(FewRows, "__call__", lambda self, size: sizes.append(size) or run(self, size))
+    small_batches, run = steps.small_batches, SmallBatches.__call__
+    assert small_batches is not None
+    assert small_batches.max_rows == MAX_ROWS
+    monkeypatch.setattr(SmallBatches, "__call__", lambda self, size: sizes.append(size) or run(self, size))
 
     def compare_and_sample(self, batch, hidden, sample_rows, sample_slots):
         if int(batch.counts.max()) == 1:
             mine = hidden[: len(batch.slots)].clone()
-            self.few_rows = None
+            self.small_batches = None
             monkeypatch.setattr(StepRunner, "_sample", lambda self, batch, hidden, *_: hidden.clone())
             others = self.launch(batch)[: len(batch.slots)]
             monkeypatch.setattr(StepRunner, "_sample", compare_and_sample)
-            self.few_rows = few_rows
+            self.small_batches = small_batches
             errors.setdefault(len(batch.slots), []).append(relative(mine, others))
         return sample(self, batch, hidden, sample_rows, sample_slots)
 
@@ -64,4 +64,4 @@ def test_states_agree_with_those_of_vllm(checkpoint, vllm_talker, monkeypatch):
 
 def test_reproducible_steps_are_vllms(checkpoint, vllm_talker):
     talker = vllm_talker(checkpoint, context=CONTEXT, slots=4, dtype=torch.bfloat16, reproducible=True)
-    assert talker._core._steps.few_rows is None
+    assert talker._core._steps.small_batches is None

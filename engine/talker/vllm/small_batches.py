@@ -1,4 +1,4 @@
-"""Steps of few rows: the talker's layers in one kernel launch, instead of vLLM's layers."""
+"""Steps of small batches: the talker's layers in one kernel launch, instead of vLLM's layers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.talker.gpu_step.graphs import captured, padded_size
 _log = logging.getLogger(__name__)
 
 
-class FewRows:
+class SmallBatches:
     """Runs steps in which each of up to ``max_rows`` utterances has one input row, as one CUDA graph per batch size.
 
     It reads the same buffers as vLLM's graphs and uses the same KV cache. Raises KernelError when the kernel does not
@@ -62,15 +62,15 @@ class FewRows:
         return self._runs[size]()
 
 
-def few_rows(runner: Any, sizes: Sequence[int], *, reproducible: bool) -> FewRows | None:
-    """Return the steps of few rows, or None when vLLM's layers run them. Logs which, and why."""
+def small_batches(runner: Any, sizes: Sequence[int], *, reproducible: bool) -> SmallBatches | None:
+    """Return what runs small batches, or None when vLLM's layers run them. Logs which, and why."""
     if reproducible:
         reason = "with talker.vllm.reproducible, every step has the same kernels"
     elif runner.device.type != "cuda":
         reason = "there is no GPU"
     else:
         try:
-            steps = FewRows(runner, sizes)
+            steps = SmallBatches(runner, sizes)
         except KernelError as error:
             reason = str(error)
         else:
