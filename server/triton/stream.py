@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from grpc.aio import ServicerContext
+from grpc.aio import InternalError, ServicerContext
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse, ModelStreamInferResponse
 
 from engine.errors import EngineError
@@ -84,7 +84,10 @@ class InferStream:
 
     async def _write(self, response: ModelStreamInferResponse) -> None:
         async with self._writing:
-            await self._context.write(response)
+            try:
+                await self._context.write(response)
+            except InternalError as error:  # gRPC raises it when the client cancels while a response is sent
+                raise ClientDisconnected from error
 
 
 async def _next(requests: AsyncIterator[ModelInferRequest]) -> ModelInferRequest | None:

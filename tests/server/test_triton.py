@@ -378,6 +378,39 @@ async def test_a_cancelled_call_frees_its_slot_at_once(server: ListeningServer, 
     assert await server.metric("sonant_requests_running") == 0
 
 
+async def test_a_response_that_is_sent_while_the_client_cancels_is_no_error(
+    server: ListeningServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("server.triton.service.InferStream", WritesAfterCancellation)
+    server.engine.scripts = [lambda text: Take(100, stalls_after=2)]
+    left = {"outcome": "client_left", "task": "CustomVoice"}
+    before = await server.metric("sonant_requests_total", **left)
+    async with connected(server) as client:
+        responses = client.stream_infer(each(request()), headers=AUTHORIZED)
+        receiving = asyncio.ensure_future(anext(aiter(responses)))
+        while not server.engine.streams:
+            await asyncio.sleep(0.005)
+        responses.cancel()
+        await asyncio.gather(receiving, return_exceptions=True)
+    await server.until_metric(before + 1, "sonant_requests_total", **left)
+    assert "unexpected error" not in caplog.text
+
+
+class WritesAfterCancellation(InferStream):
+    """Sends each response when its client has cancelled the call, as gRPC does when both happen at once."""
+
+    def __init__(self, context: grpc.aio.ServicerContext, *others: Any) -> None:
+        super().__init__(context, *others)
+        self._context = self
+        self._call = context
+
+    async def write(self, response: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await self._call.write(response)
+
+
 async def test_a_client_that_does_not_read_loses_its_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = ScriptedEngine([lambda text: Take(4000)])  # more than gRPC's windows, which grow
     settings: dict[str, Any] = {"grpc": {"port": 0}, "limits": {"stalled_seconds": 0.2}, "guards": "off"}
