@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import save_file
 
 from engine.checkpoint.layout import Shapes
+from tests.support.random_checkpoint.normal import randn
 
 _SEED = 20260122
 _EOS_GAIN = 1.5
@@ -63,7 +64,10 @@ def _draw(name: str, shape: tuple[int, ...], generator: torch.Generator, last_co
     if kind in ("cluster_usage", "scale", "gamma"):
         low, high = (0.5, 3.0) if kind == "cluster_usage" else (0.1, 0.6)
         return torch.rand(shape, generator=generator, device=generator.device) * (high - low) + low
-    normal = torch.randn(shape, generator=generator, device=generator.device)
+    if generator.device.type == "cpu":
+        normal = randn(shape, generator)
+    else:
+        normal = torch.randn(shape, generator=generator, device=generator.device)
     if "norm" in name and kind == "weight":
         return 1 + normal * 0.2
     return normal * _deviation(name, kind, shape, last_conv)
