@@ -33,7 +33,7 @@ help:
 	@echo "make pytest   the tests alone (ARGS='tests/unit -x')"
 	@echo "make test-vllm  the talker on vLLM against the native one, on a CPU (its own $(VLLM_VENV), 4 GB)"
 	@echo "make test-ray  the server on real Ray nodes on this machine (its own $(RAY_VENV), 3 GB)"
-	@echo "make test-arm64  transfer, sampler and products on linux/arm64, emulated by qemu (as root; needs debootstrap; 6 GB)"
+	@echo "make test-arm64  transfer, sampler, products and parity on linux/arm64, emulated by qemu (as root; needs debootstrap; 6 GB)"
 	@echo "make install-check  build the wheel, install it in an empty environment, and speak"
 	@echo "make image-check  build the CPU image, run it, and stop it while it speaks (needs buildah and podman)"
 	@echo "make test-clients  real client packages against a server (their environments: .clients/, 2 GB; needs npm)"

@@ -3,13 +3,15 @@
 # Needs debootstrap, qemu-user-static and binfmt-support (packages of Debian and Ubuntu), and pip. Emulation is 10 to 20
 # times slower than the machine itself.
 #
-# Runs: the transfer between processes, with unit tests and with the stress test with fewer records; the sampler, and the
-# matrix products in each weight format. ARGS can name other tests. Nothing else should run on the machine meanwhile:
-# importing torch under emulation takes a minute on an idle machine, and more than ten beside other work.
+# Runs: the transfer between processes, with unit tests and with the stress test with fewer records; the sampler, the
+# matrix products in each weight format, and the talker and Code2Wav against the results of the official implementation.
+# ARGS can name other tests. Nothing else should run on the machine meanwhile: importing torch under emulation takes a
+# minute on an idle machine, and more than ten beside other work.
 # It does not test the order of memory accesses: qemu keeps the stronger order of x86. See engine/transfer/ring.py.
 #
 # Variables:
-#   ARM64_ROOT   a root file system for arm64 with Python 3.11 or newer (default: build/arm64, made by debootstrap)
+#   ARM64_ROOT   a root file system for arm64 with Python 3.11 or newer (default: /var/tmp/sonant-arm64, made by
+#                debootstrap)
 #   MIRROR       Debian's mirror for debootstrap (default: debootstrap's)
 #   PYTHON       a Python on this machine, whose pip installs the packages for arm64 (default: python3)
 #   QEMU_CPU     the emulated processor (default: without SVE and SME, whose emulation is slow)
@@ -20,8 +22,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly TESTS="tests/unit/transfer tests/faults/test_transfer_stress.py tests/unit/test_sampler.py
-tests/unit/test_weight_formats.py tests/unit/test_compiled_layers.py tests/unit/test_compiled_convolutions.py"
-root=$(realpath -m "${ARM64_ROOT:-build/arm64}")
+tests/unit/test_weight_formats.py tests/unit/test_compiled_layers.py tests/unit/test_compiled_convolutions.py
+tests/unit/test_random_checkpoint.py tests/parity/test_talker.py tests/parity/test_code2wav.py"
+root=$(realpath -m "${ARM64_ROOT:-/var/tmp/sonant-arm64}")
 python=${PYTHON:-python3}
 packages=$root/opt/packages
 
@@ -40,8 +43,18 @@ if [ ! -e "$root/.extracted" ]; then
   for package in "$root"/var/cache/apt/archives/*.deb; do
     dpkg-deb --fsys-tarfile "$package" | tar --extract --keep-directory-symlink --directory "$root"
   done
+  # In a container, debootstrap makes a link to /proc, which is a loop in the new root.
+  [ ! -L "$root/proc" ] || rm "$root/proc"
+  mkdir -p "$root/proc"
   touch "$root/.extracted"
 fi
+
+# torch reads these files to recognize the processor. Those of this machine describe an x86 processor, so the root gets
+# files of its own: one core, an Arm Neoverse N1.
+processors=$root/sys/devices/system/cpu
+mkdir -p "$processors/cpu0/regs/identification"
+echo 0 | tee "$processors/possible" "$processors/present" >"$processors/online"
+echo 0x00000000410fd0c0 >"$processors/cpu0/regs/identification/midr_el1"
 
 # pip of this machine installs for the other one, which takes minutes instead of an hour.
 if [ ! -e "$packages/.installed" ]; then
@@ -62,7 +75,6 @@ mkdir -p "$root/project"
 printf '/opt/packages\n/project\n' >"$root/usr/lib/python3/dist-packages/sonant-test.pth" # for child processes, too
 read -ra arguments <<<"${ARGS:-${TESTS//$'\n'/ }}"
 export root
-# /sys is not mounted: with it, torch crashed at import, perhaps because the files there describe the x86 processor.
 # shellcheck disable=SC2016
 exec unshare --mount --pid --fork --kill-child bash -euc '
   mount --rbind /dev "$root/dev"
