@@ -2,13 +2,14 @@
 
 ``python -m scripts.judge.served``. It needs the environment of ``make judge``. The texts are those of ``data/classes``
 and those with which the text front end is tested, some 2,000 in all. A server of its own answers each as one WAV file.
-Moonshine hears all of them, and Whisper those that Moonshine did not hear to the end.
+Moonshine hears all of them, and Whisper those that seem faulty then.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -19,9 +20,10 @@ from http import HTTPStatus
 from pathlib import Path
 
 from scripts.judge.class_items import read_items
+from scripts.judge.ending import ending_lost
 from scripts.judge.exam import MAIN_VOICES
 from scripts.judge.expected import RUNAWAY, TRUNCATED, faults
-from scripts.judge.figures import corpus_wer
+from scripts.judge.figures import RECOGNIZERS, corpus_wer
 from scripts.judge.fingerprint import fingerprint
 from scripts.judge.paths import CACHE, ROOT
 from scripts.judge.recordings import Recording, Row, run_judges
@@ -85,20 +87,32 @@ def _answer(server: ServedCheckpoint, text: str, number: int, out: Path) -> Answ
 
 
 def judge(recordings: Sequence[Recording]) -> list[Row]:
-    """Return the scores. Whisper's are added where Moonshine did not hear the end of the text."""
+    """Return the scores. Whisper's are added to those of utterances that seem faulty with Moonshine's alone."""
     rows = run_judges(recordings, "moonshine")
-    doubtful = [index for index, row in enumerate(rows) if row["moonshine"]["ending_lost"]]
+    doubtful = [index for index, row in enumerate(rows) if fault_of(row) is not None]
     for index, row in zip(doubtful, run_judges([recordings[index] for index in doubtful], "whisper"), strict=True):
         rows[index] |= row
     return rows
 
 
 def fault_of(row: Row) -> str | None:
-    """Return SILENT, RUNAWAY or TRUNCATED, or None."""
+    """Return SILENT, RUNAWAY or TRUNCATED, or None.
+
+    RUNAWAY: more than twice as long as expected, and every recognizer heard more words than the text has. TRUNCATED:
+    every recognizer heard fewer words, and none of the last ones. A long pause, or a word that is misheard, is neither.
+    """
     if row["speech_s"] < _SILENT_BELOW_S:
         return SILENT
-    found = faults(row, stopped=True)
-    return next((fault for fault in (RUNAWAY, TRUNCATED) if fault in found), None)
+    text = _words(row["text"])
+    heard = [_words(spoken(row[name]["heard"], "english").text) for name in RECOGNIZERS if name in row]
+    if RUNAWAY in faults(row, stopped=True) and all(len(words) > len(text) for words in heard):
+        return RUNAWAY
+    truncated = all(len(words) < len(text) and ending_lost(text, words) for words in heard)
+    return TRUNCATED if truncated else None
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[\w']+", text.lower())
 
 
 def report(answers: Sequence[Answer], rows: Sequence[Row]) -> str:

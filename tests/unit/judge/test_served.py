@@ -3,26 +3,37 @@
 import pytest
 
 from scripts.judge.expected import RUNAWAY, TRUNCATED
+from scripts.judge.figures import RECOGNIZERS
 from scripts.judge.served import SILENT, Answer, fault_of, mixed_texts, report
 
 TEXT = "The ferry leaves the harbour at noon and comes back before dark."
 
 
-def row(seconds, speech=2.0, heard=TEXT, lost=()):
-    recognized = {name: {"heard": heard, "errors": 1, "words": 10, "ending_lost": True} for name in lost}
-    moonshine = {"heard": heard, "errors": 1, "words": 10, "ending_lost": False}
-    return {"text": TEXT, "seconds": seconds, "onset_s": 0.1, "speech_s": speech, "moonshine": moonshine, **recognized}
+LONGER = TEXT + " And then it comes back before dark."
+SHORTER = "The ferry leaves the harbour."
+
+
+def row(seconds, *heard, speech=2.0, text=TEXT):
+    counts = {"errors": 1, "words": 10, "ending_lost": False}
+    recognized = {name: {"heard": each, **counts} for name, each in zip(RECOGNIZERS, heard, strict=False)}
+    return {"text": text, "seconds": seconds, "onset_s": 0.1, "speech_s": speech, **recognized}
 
 
 @pytest.mark.parametrize(
     ("scores", "fault"),
     [
-        (row(4.0), None),
-        (row(4.0, speech=0.0, lost=("moonshine", "whisper")), SILENT),
-        (row(9.0), RUNAWAY),
-        (row(1.0), TRUNCATED),
-        (row(4.0, lost=("moonshine", "whisper")), TRUNCATED),
+        (row(4.0, TEXT), None),
+        (row(4.0, "", "", speech=0.0), SILENT),
+        (row(9.0, LONGER), RUNAWAY),
+        (row(9.0, LONGER, TEXT), None),
+        (row(9.0, TEXT), None),
+        (row(3.0, SHORTER), TRUNCATED),
+        (row(3.0, SHORTER, TEXT), None),
+        (row(2.6, "Five fifty-five dash twelve.", text="Five five five, one two."), None),
+        (row(1.4, "50%er", text="Fifty percent."), None),
+        (row(1.0, "Sighs it.", text="Five."), None),
     ],
+    ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_speech_is_silent_runaway_or_truncated(scores, fault):
     assert fault_of(scores) == fault
@@ -30,13 +41,13 @@ def test_speech_is_silent_runaway_or_truncated(scores, fault):
 
 def test_the_report_counts_errors_and_faults_and_names_each():
     answers = [Answer("One.", None, None), Answer("Two.", None, None), Answer("日本", "unsupported_text", None)]
-    lines = report(answers, [row(4.0), row(9.0, heard="The ferry, the ferry.")]).splitlines()
+    lines = report(answers, [row(4.0, TEXT), row(9.0, LONGER)]).splitlines()
     assert lines == [
         "3 texts: 2 with status 200, 1 errors",
         "of those with status 200: 1 runaway, 0 silent, 0 truncated",
         "word error rate, Moonshine: 10.0 %",
         "error unsupported_text: '日本'",
-        f"runaway, 9.0 s: {TEXT!r} heard as 'The ferry, the ferry.'",
+        f"runaway, 9.0 s: {TEXT!r} heard as {LONGER!r}",
     ]
 
 
