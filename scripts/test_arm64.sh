@@ -39,7 +39,7 @@ fail() {
 
 # The second stage of debootstrap would run dpkg under emulation. Extracted packages are enough for Python.
 if [ ! -e "$root/.extracted" ]; then
-  debootstrap --foreign --arch=arm64 --variant=minbase --include=python3 trixie "$root" ${MIRROR:+"$MIRROR"}
+  debootstrap --foreign --arch=arm64 --variant=minbase --include=python3,python3-venv trixie "$root" ${MIRROR:+"$MIRROR"}
   for package in "$root"/var/cache/apt/archives/*.deb; do
     dpkg-deb --fsys-tarfile "$package" | tar --extract --keep-directory-symlink --directory "$root"
   done

@@ -47,7 +47,7 @@ def choose_dtype(config: Code2WavConfig, decoder: DecoderArchitecture, device: t
     on_cpu = device.type == "cpu"
     if config.dtype == "bfloat16" and not (on_cpu and bfloat16_runs()):
         where = "this CPU does not support it" if on_cpu else f"the device is {device.type}"
-        raise SetupError(f"engine.code2wav.dtype: bfloat16 needs a CPU with AVX512, but {where}: set it to auto")
+        raise SetupError(f"engine.code2wav.dtype: bfloat16 needs an x86 CPU with AVX512, but {where}: set it to auto")
     if config.dtype == "int16" and not on_cpu:
         raise SetupError(f"engine.code2wav.dtype: int16 needs a CPU, but the device is {device.type}: set it to auto")
     if config.dtype in _DTYPES:

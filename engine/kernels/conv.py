@@ -13,6 +13,8 @@ wide. Then the samples of a chunk are bit-identical to those of the whole uttera
 
 from __future__ import annotations
 
+import platform
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -95,5 +97,9 @@ class Conv1d:
 
 
 def bfloat16_runs() -> bool:
-    """Return whether oneDNN runs bfloat16 convolutions on this CPU. It may be slower than float32: measure it."""
-    return torch.backends.mkldnn.is_available() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    """Return whether oneDNN runs bfloat16 convolutions on this CPU. It may be slower than float32: measure it.
+
+    On ARM it claims to, but convolutions to one or two channels were wrong there (torch 2.13).
+    """
+    on_x86 = platform.machine() in ("x86_64", "AMD64")
+    return on_x86 and torch.backends.mkldnn.is_available() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -106,7 +106,7 @@ async def test_pieces_that_are_joined_with_pauses(threads: Executor) -> None:
 async def test_words_are_ready_before_the_stream_ends(threads: Executor) -> None:
     words = timing(threads)
     ready: list[WordTime] = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         async for _ in TimedStream(Speaker(said(LONGEST)), words, said(LONGEST)):
             early = len(ready)
             while words.has_pending:
