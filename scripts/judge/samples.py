@@ -21,7 +21,7 @@ from scripts.judge.sound import Samples, read
 from scripts.judge.synthesis import ExamUtterance, synthesize
 
 ROOT = Path(__file__).parents[2]
-_VOICES = ("ava", "adam", "emma", "george")
+_VOICES = ("ava", "adam", "emma", "george", "bella", "oliver")
 _CLONED = 3
 _NEW_TEXT = "I have never said this sentence before, and yet it is my voice."
 _SEED = 1
