@@ -3,11 +3,16 @@
 A stream's first chunk is decoded as soon as ``first_frames`` frames have arrived. After the first chunk, the client
 plays the decoded frames. The next chunk is due when only ``lead`` seconds of audio are left: late enough for a large
 chunk, early enough to prevent an underrun. Of the streams that are due, the most urgent one, whose client runs out of
-audio first, sets the chunk size. A chunk never has more frames than the most urgent client has buffered; as decoding is
-faster than playback, no client runs dry. Where the talker is slower than playback, underruns are certain: a stream that
-had many gets chunks of several frames, which cost less each, so the pauses are fewer and shorter in all. Streams that
-are not real-time come last: they wait for a chunk of the largest
-size or their last frame, and set the chunk size only when no real-time stream is due.
+audio first, sets the chunk size.
+
+On a CPU, a chunk never has more frames than the most urgent client has buffered; as decoding is faster than playback,
+no client runs dry. On a GPU, decoding takes about a millisecond, but each batch costs the host time, and each chunk
+costs the HTTP process time. So there, chunks have all frames that have arrived, streams with many frames do not join a
+batch of small chunks, and batches that no client needs soon have some time between them.
+
+Where the talker is slower than playback, underruns are certain: a stream that had many gets chunks of several frames,
+which cost less each, so the pauses are fewer and shorter in all. Streams that are not real-time come last: they wait
+for a chunk of the largest size or their last frame, and set the chunk size only when no real-time stream is due.
 """
 
 from __future__ import annotations
@@ -33,6 +38,11 @@ _TOLERATED_UNDERRUNS = 0.1
 A player with a usual buffer has not paused before.
 """
 _REFILL_FRAMES = 4
+_GPU_CHUNK_FRAMES = 4
+"""Minimum frames of a chunk after the first one on a GPU, if the client has more than ``_URGENT_SECONDS`` of audio."""
+_URGENT_SECONDS = 0.06
+_INTERVAL_PER_STREAM, _MAX_INTERVAL = 0.0001, 0.008
+"""Seconds between batches on a GPU that no client needs within ``lead``."""
 _URGENT_FRAMES = 8
 """Maximum total frames of a warm-up batch with more than one stream.
 
@@ -90,11 +100,12 @@ class Batch:
     frames: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Schedule:
     """The scheduling rules.
 
-    lead: seconds of audio left to play when the next chunk is due. padded: see ``engine.code2wav.base.Decoder``.
+    lead: seconds of audio left to play when the next chunk is due. padded: see ``engine.code2wav.base.Decoder``; only
+    decoders on a GPU are padded. not_before: when the next batch may start that no client needs within ``lead``.
     """
 
     first_frames: int
@@ -102,6 +113,7 @@ class Schedule:
     max_batch_frames: int
     lead: float
     padded: bool = False
+    not_before: float = -inf
 
     @staticmethod
     def from_config(config: Code2WavConfig, *, padded: bool) -> Schedule:
@@ -120,14 +132,19 @@ class Schedule:
         complete = progress.ended or ready >= self.max_chunk_frames
         if ready == 0:
             return inf
+        relaxed = max(now, self.not_before)
         if not progress.realtime:
-            return now if complete else inf
+            return relaxed if complete else inf
         if progress.playback_origin is None:
             return -inf if complete or ready >= self.first_frames else inf
         if not complete and ready < self._min_frames(progress):
             return inf
         deadline = progress.underrun_at - self.lead
-        return min(deadline, now) if complete else deadline
+        if complete:
+            return min(deadline, relaxed)
+        if self.padded and ready < _GPU_CHUNK_FRAMES:
+            return progress.underrun_at - min(self.lead, _URGENT_SECONDS)
+        return deadline
 
     def next_due(self, streams: Mapping[int, Progress], now: float) -> float:
         """Return when the next chunk of any stream is due; inf if all must wait for more frames or credit."""
@@ -139,9 +156,17 @@ class Schedule:
         if not due_streams:
             return None
         due_streams.sort(key=lambda stream: streams[stream].underrun_at)
-        frames = self._chunk_frames(streams[due_streams[0]], now)
-        batch = [stream for stream in due_streams if streams[stream].ready >= frames]
+        most_urgent = streams[due_streams[0]]
+        frames = self._chunk_frames(most_urgent, now)
+        if self.padded and most_urgent.underrun_at - self.lead > now:
+            self.not_before = now + min(_INTERVAL_PER_STREAM * len(streams), _MAX_INTERVAL)
+        batch = [stream for stream in due_streams if self._joins(streams[stream], frames, now)]
         return Batch(batch[: self._batch_size(len(batch), frames)], frames)
+
+    def _joins(self, progress: Progress, frames: int, now: float) -> bool:
+        """Return whether a stream that is due joins a batch of ``frames`` frames per stream."""
+        waits = self.padded and progress.realtime and self._chunk_frames(progress, now) > 2 * frames
+        return progress.ready >= frames and not waits
 
     def _batch_size(self, waiting: int, frames: int) -> int:
         """Return how many of the ``waiting`` streams to decode together."""
@@ -150,9 +175,10 @@ class Schedule:
 
     def _chunk_frames(self, progress: Progress, now: float) -> int:
         max_frames = min(progress.ready, self.max_chunk_frames)
-        if progress.realtime:
-            started = progress.playback_origin is not None
-            buffered = round((progress.underrun_at - now) / FRAME_SECONDS) if started else self.first_frames
+        if progress.realtime and progress.playback_origin is None:
+            max_frames = min(max_frames, self.first_frames)
+        elif progress.realtime and not self.padded:
+            buffered = round((progress.underrun_at - now) / FRAME_SECONDS)
             max_frames = min(max_frames, max(self._min_frames(progress), buffered))
         return _largest(CHUNKS, max_frames)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 from math import isinf
@@ -23,6 +24,8 @@ from engine.transfer import Endpoint, Kind, Wakeup
 
 _MAX_FAILED_BATCHES = 3
 """Consecutive failures after which the stage ends, so that the engine restarts: the device is probably broken."""
+_MAX_IN_FLIGHT = 2
+"""So many batches, the GPU has the next one when the talker's kernels leave room. The decoder has as many buffers."""
 _log = logging.getLogger(__name__)
 
 
@@ -57,7 +60,7 @@ class Code2WavStage:
         self._frames, self._audio, self._wakeup = frames, audio, wakeup
         self._table = StreamTable(frames, audio)
         self._streams = self._table.streams
-        self._in_flight: _BatchInFlight | None = None
+        self._in_flight: deque[_BatchInFlight] = deque()
         self._failures = 0
         self._batches = 0
         self._batch_rows = 0
@@ -65,20 +68,19 @@ class Code2WavStage:
     def run(self) -> None:
         """Decode until the talker or the engine client closes its link.
 
-        On a GPU decoding is asynchronous: a batch is sent while the next one is decoded. Raises the decoder's error
-        after ``_MAX_FAILED_BATCHES`` consecutive failures.
+        On a GPU decoding is asynchronous: a batch is sent while others are decoded. Raises the decoder's error after
+        ``_MAX_FAILED_BATCHES`` consecutive failures.
         """
         while self._frames.alive and self._audio.alive:
-            done = self._await_pending()
             self._table.receive()
             self._finish_ended()
-            waiting, now = self._waiting_streams({} if done is None else done.streams), time.monotonic()
-            batch = self._schedule.next_batch(waiting, now)
+            waiting, now = self._waiting_streams(), time.monotonic()
+            batch = self._schedule.next_batch(waiting, now) if len(self._in_flight) < _MAX_IN_FLIGHT else None
             if batch is not None:
                 self._launch(batch)
-            if done is not None:
-                self._send(done)
-            elif batch is None:
+            elif self._in_flight:
+                self._finish_oldest()
+            else:
                 self._wait(until=self._schedule.next_due(waiting, now))
 
     def _finish_ended(self) -> None:
@@ -109,9 +111,10 @@ class Code2WavStage:
     def _rows_used(self) -> int:
         return self._rows - self._decoder.free_rows
 
-    def _waiting_streams(self, excluded: Collection[int]) -> dict[int, Progress]:
+    def _waiting_streams(self) -> dict[int, Progress]:
         """Return the progress, with its credit updated, of the streams that can be in the next batch."""
         has_free_row = bool(self._decoder.free_rows)
+        excluded = {stream_id for batch in self._in_flight for stream_id in batch.streams}
         waiting = {
             stream_id: stream.progress
             for stream_id, stream in self._streams.items()
@@ -135,18 +138,18 @@ class Code2WavStage:
         if pending.done:
             self._send(in_flight)
         else:
-            self._in_flight = in_flight
+            self._in_flight.append(in_flight)
 
-    def _await_pending(self) -> _BatchInFlight | None:
-        """Wait for the batch in flight and return it. Return None when there is none or when it fails."""
-        batch, self._in_flight = self._in_flight, None
-        if batch is not None:
-            try:
-                batch.pending.collect()
-            except Exception as error:
-                self._fail_batch(batch.streams, error)
-                return None
-        return batch
+    def _finish_oldest(self) -> None:
+        """Wait for the oldest batch in flight, and send its chunks."""
+        batch = self._in_flight.popleft()
+        try:
+            batch.pending.collect()
+        except Exception as error:
+            present = [each for each, stream in batch.streams.items() if self._streams.get(each) is stream]
+            self._fail_batch(present, error)
+            return
+        self._send(batch)
 
     def _send(self, batch: _BatchInFlight) -> None:
         """Send the chunks of a decoded batch. Skip cancelled streams, and fail streams whose samples contain NaN."""

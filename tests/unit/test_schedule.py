@@ -1,5 +1,6 @@
 """Chunk scheduling by playback: small when a client is about to run out of audio, large when it has a buffer."""
 
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -126,46 +127,53 @@ def test_non_streaming_utterances_are_decoded_last_in_large_chunks():
     assert SCHEDULE.next_batch({1: offline, 2: late}, NOW).streams[0] == 2
 
 
-def simulate(schedule, count, frame_every, batch_takes):
-    """Simulate streams that start together; return the time of the first chunk and the worst later lateness in seconds.
+def simulate(schedule, count, frame_every, batch_takes, start_every=0.0):
+    """Simulate ``count`` streams of 75 frames.
 
-    frame_every: seconds per frame of each stream; batch_takes: (streams, frames) -> seconds.
+    frame_every: seconds per frame of each stream; batch_takes: (streams, frames) -> seconds; start_every: seconds from
+    the start of a stream to that of the next. Returns the time of the last first chunk, the worst lateness of a later
+    chunk, in seconds, and the mean number of chunks of a stream.
     """
     streams = {number: progress(room=128) for number in range(count)}
-    total, now, first, worst = 75, 0.0, 0.0, -inf
+    total, now, first, worst, chunks = 75, 0.0, 0.0, -inf, 0
     while any(stream.decoded < total for stream in streams.values()):
-        for stream in streams.values():
-            available = min(total, int(now / frame_every) + 1)
-            stream.pending, stream.ended = available - stream.decoded, available == total
+        for number, stream in streams.items():
+            available = min(total, int((now - number * start_every) / frame_every) + 1)
+            stream.pending, stream.ended = max(0, available - stream.decoded), available == total
         batch = schedule.next_batch({number: each for number, each in streams.items() if each.pending}, now)
         if batch is None:
             now += 0.001
             continue
         now += batch_takes(len(batch.streams), batch.frames)
+        chunks += len(batch.streams)
         for number in batch.streams:
             stream = streams[number]
             if stream.playback_origin is None:
                 stream.playback_origin = first = now
             worst = max(worst, now - stream.underrun_at) if stream.decoded else worst
             stream.decoded += batch.frames
-    return first, worst
+    return first, worst, chunks / count
 
 
 @pytest.mark.parametrize(("count", "slowness"), [(1, 4), (2, 3), (4, 2), (6, 1.5), (8, 1)])
 def test_concurrent_streams_do_not_underrun(count, slowness):
     """A batch takes 3 ms plus 5 ms per frame, like the pocket checkpoint on a CPU, times ``slowness``."""
     schedule = Schedule(first_frames=1, max_chunk_frames=12, max_batch_frames=24, lead=0.24)
-    _, late = simulate(
+    _, late, _ = simulate(
         schedule, count, 0.01 * slowness, lambda streams, frames: slowness * (0.003 + 0.005 * streams * frames)
     )
     assert late < 0
 
 
+def gpu_batch_takes(streams, frames):
+    """A batch takes 1 ms plus 0.02 ms per frame, like the 1.7B checkpoint on an H200, with the overhead of Python."""
+    return 0.001 + 0.00002 * streams * frames
+
+
 @pytest.mark.parametrize(("count", "step"), [(1, 0.005), (64, 0.01), (256, 0.02), (400, 0.03)])
 def test_on_a_gpu_all_first_chunks_are_sent_together_and_no_stream_underruns(count, step):
-    """A batch takes 1 ms plus 0.02 ms per frame, like the 1.7B checkpoint on an H200, with the overhead of Python."""
     schedule = Schedule.from_config(Code2WavConfig(), padded=True)
-    first, late = simulate(schedule, count, step, lambda streams, frames: 0.001 + 0.00002 * streams * frames)
+    first, late, _ = simulate(schedule, count, step, gpu_batch_takes)
     assert first < 0.002 + 0.00004 * count
     assert late < -0.04
 
@@ -178,6 +186,54 @@ def test_a_padded_batch_may_have_any_number_of_streams():
     for stream in streams.values():
         stream.pending, stream.decoded, stream.playback_origin = 8, 20, NOW
     assert schedule.next_batch(streams, NOW) == Batch(list(range(32)), 8)
+
+
+GPU = Schedule(first_frames=1, max_chunk_frames=12, max_batch_frames=256, lead=0.24, padded=True)
+
+
+def test_on_a_gpu_a_first_chunk_does_not_cut_the_audio_of_other_streams():
+    streams = {number: progress(pending=12, made=20, playback_origin=NOW) for number in range(8)}
+    streams[8] = progress(pending=1)
+    assert replace(GPU).next_batch(streams, NOW) == Batch([8], 1)
+    del streams[8]
+    assert replace(GPU).next_batch(streams, NOW) == Batch(list(range(8)), 12)
+
+
+def test_on_a_gpu_streams_that_begin_all_the_time_do_not_raise_the_number_of_chunks():
+    alone = simulate(replace(GPU), 1, 0.005, gpu_batch_takes)[2]
+    _, late, among_others = simulate(replace(GPU), 300, 0.005, gpu_batch_takes, start_every=0.006)
+    assert alone <= among_others < alone + 2
+    assert late < 0
+
+
+def test_on_a_gpu_a_chunk_has_all_frames_that_have_arrived():
+    assert GPU.next_batch({1: progress(pending=9, made=1, playback_origin=NOW)}, NOW) == Batch([1], 8)
+
+
+def test_on_a_gpu_the_second_chunk_waits_for_several_frames_as_long_as_the_client_has_audio():
+    stream = progress(pending=3, made=1, playback_origin=NOW)
+    assert GPU.next_batch({1: stream}, NOW) is None
+    urgent = GPU.next_due({1: stream}, NOW)
+    assert NOW < urgent < NOW + FRAME_SECONDS
+    assert GPU.next_batch({1: stream}, urgent) == Batch([1], 3)
+    stream.pending = 4
+    assert GPU.next_batch({1: stream}, NOW) == Batch([1], 4)
+    assert GPU.next_batch({1: progress(pending=1, made=1, playback_origin=NOW, ended=True)}, NOW) == Batch([1], 1)
+
+
+def test_on_a_gpu_batches_that_no_client_needs_soon_have_time_between_them():
+    schedule = replace(GPU)
+    streams = {number: progress(pending=12, made=20, playback_origin=NOW) for number in range(50)}
+    assert len(schedule.next_batch(streams, NOW).streams) == 16
+    for number in range(16):
+        del streams[number]
+    assert schedule.next_batch(streams, NOW + 0.001) is None
+    later = schedule.next_due(streams, NOW + 0.001)
+    assert NOW + 0.001 < later < NOW + 0.01
+    streams[0] = progress(pending=1)
+    assert schedule.next_batch(streams, NOW + 0.001) == Batch([0], 1)
+    del streams[0]
+    assert schedule.next_batch(streams, later).frames == 12
 
 
 def test_without_streams_there_is_no_deadline():

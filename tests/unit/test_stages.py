@@ -1,5 +1,6 @@
 """Failures within a stage fail only the requests they affect."""
 
+import queue
 import threading
 from collections import deque
 
@@ -213,12 +214,43 @@ class ScriptedDecoder:
         return CompletedBatch(to_int16(samples))
 
 
+class AsynchronousDecoder(ScriptedDecoder):
+    """As a decoder on a GPU: batches are done when ``finish`` is set. Then those with code 15 fail."""
+
+    padded = True
+
+    def __init__(self):
+        super().__init__()
+        self.finish = threading.Event()
+        self.proceed = threading.Event()
+        self.proceed.set()
+        self.launched = queue.Queue()
+
+    def launch(self, rows, codes):
+        self.launched.put(rows)
+        assert self.proceed.wait(TIMEOUT)
+        return UnfinishedBatch(super().launch(rows, codes).collect(), (codes == 15).any(), self.finish)
+
+
+class UnfinishedBatch:
+    done = False
+
+    def __init__(self, samples, fails, finish):
+        self.samples, self.fails, self.finish = samples, fails, finish
+
+    def collect(self):
+        assert self.finish.wait(TIMEOUT)
+        if self.fails:
+            raise RuntimeError("the graph failed")
+        return self.samples
+
+
 @pytest.fixture
-def code2wav_stage():
+def code2wav_stage(request):
     """A stage with a scripted decoder: (decoder, talker end of its frames, collector of its audio)."""
     talker, own_frames = pair(window=8)
     own_audio, client = pair(window=8)
-    wakeup, decoder = Wakeup(), ScriptedDecoder()
+    wakeup, decoder = Wakeup(), getattr(request, "param", ScriptedDecoder)()
     frames, audio = own_frames.attach(wakeup), own_audio.attach(wakeup)
     stage = Code2WavStage(decoder, Code2WavConfig(), frames=frames, audio=audio, wakeup=wakeup)
     thread = threading.Thread(target=stage.run)
@@ -291,3 +323,38 @@ def test_failures_of_single_streams_do_not_end_code2wav(code2wav_stage, fault):
         assert audio.terminals(stream)[stream].kind is Kind.FAIL
     send_frames(frame_sender, 6)
     assert audio.terminals(6)[6].kind is Kind.END
+
+
+on_a_gpu = pytest.mark.parametrize("code2wav_stage", [AsynchronousDecoder], indirect=True, ids=["on a GPU"])
+
+
+@on_a_gpu
+def test_a_second_batch_is_launched_while_the_first_is_decoded(code2wav_stage):
+    decoder, frame_sender, audio = code2wav_stage
+    decoder.proceed.clear()
+    send_frames(frame_sender, 1)
+    decoder.launched.get(timeout=TIMEOUT)
+    send_frames(frame_sender, 2)
+    decoder.proceed.set()
+    decoder.launched.get(timeout=TIMEOUT)
+    assert not [record for record in audio.end.receive() if record.kind is Kind.DATA]
+    decoder.finish.set()
+    assert {record.kind for record in audio.terminals(2).values()} == {Kind.END}
+    assert [record.stream for record in audio.records if record.kind is Kind.DATA] == [1, 2]
+
+
+@on_a_gpu
+def test_a_batch_that_fails_after_its_client_has_left_fails_no_other_stream(code2wav_stage):
+    decoder, frame_sender, audio = code2wav_stage
+    decoder.proceed.clear()
+    frame_sender.open(1, StreamHeader(True).to_bytes())
+    frame_sender.send_rows([1], np.full(16, 15, "<i2").tobytes())
+    decoder.launched.get(timeout=TIMEOUT)
+    audio.end.cancel(1)
+    frame_sender.end(1, Completion(FinishReason.CANCELLED, 1, 1).to_bytes())
+    send_frames(frame_sender, 2)
+    decoder.proceed.set()
+    decoder.launched.get(timeout=TIMEOUT)
+    decoder.finish.set()
+    assert {stream: record.kind for stream, record in audio.terminals(2).items()} == {1: Kind.END, 2: Kind.END}
+    assert not decoder.used
