@@ -46,6 +46,8 @@ if [ ! -e "$root/.extracted" ]; then
   # In a container, debootstrap makes a link to /proc, which is a loop in the new root.
   [ ! -L "$root/proc" ] || rm "$root/proc"
   mkdir -p "$root/proc"
+  # pip reads it when it is imported, and the package's script that would make it was not run.
+  install -D /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
   touch "$root/.extracted"
 fi
 

@@ -37,6 +37,10 @@ class ComputeThreadTalker:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
         return self._talker.runnable(paused)
 
+    def step_due_in(self) -> float:
+        """Return the seconds until the next step should start."""
+        return self._talker.step_due_in()
+
     def step(self, paused: Collection[int]) -> StepOutput:
         """Run one step."""
         return self._compute.run(self._talker.step, paused)

@@ -67,10 +67,12 @@ class TalkerStage:
             self._take_cancellations()
             self._admit()
             paused = self._paused()
-            if self._talker.runnable(paused):
-                self._step(paused)
-            else:
+            if not self._talker.runnable(paused):
                 self._wakeup.wait_for(self._has_input)
+            elif (seconds := self._talker.step_due_in()) > 0:
+                self._wakeup.wait_for(self._has_input, seconds)
+            else:
+                self._step(paused)
 
     def _alive(self) -> bool:
         return self._requests.alive and self._frames.alive

@@ -52,6 +52,9 @@ class ScriptedTalker:
     def runnable(self, blocked):
         return any(stream not in blocked for stream in self.streams)
 
+    def step_due_in(self):
+        return 0.0
+
     def step(self, blocked):
         if self.steps and self.steps.popleft() == "fail":
             raise RuntimeError("the device is broken")

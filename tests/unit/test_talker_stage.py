@@ -70,6 +70,9 @@ class Talker:
     def runnable(self, blocked):
         return True
 
+    def step_due_in(self):
+        return 0.0
+
     def step(self, blocked):
         ended, self._streams = self._streams, []
         return StepOutput([], np.zeros((0, 16), np.int16), [(stream, FinishReason.STOP) for stream in ended])

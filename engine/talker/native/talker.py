@@ -99,6 +99,10 @@ class NativeTalker:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
         return any(each.prompt is not None or self._can_decode(each, paused) for each in self._utterances.values())
 
+    def step_due_in(self) -> float:
+        """Return 0: steps do not overlap."""
+        return 0.0
+
     @torch.inference_mode()
     def step(self, paused: Collection[int]) -> StepOutput:
         """Run one step: prefill continues, and every other stream that is not in ``paused`` makes one frame."""

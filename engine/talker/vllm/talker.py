@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
@@ -19,6 +20,7 @@ from engine.talker.gpu_step.inputs import UtteranceState
 from engine.talker.vllm.installation import prepare_environment, require
 from engine.talker.vllm.prefix_keys import prefix_keys
 from engine.talker.vllm.scheduler import Batch, Scheduler
+from engine.talker.vllm.step_clock import StepClock
 
 if TYPE_CHECKING:
     from engine.device.memory import GpuMemory
@@ -64,6 +66,7 @@ class VllmTalker:
         self._block_size = core.scheduler.block_size if config.vllm.prefix_caching else None
         self._text_open: dict[int, UtteranceState] = {}
         self._in_flight: deque[tuple[Batch, Codes]] = deque()
+        self._clock = StepClock()
 
     @property
     def free_slots(self) -> int:
@@ -102,19 +105,28 @@ class VllmTalker:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
         return bool(self._in_flight) or self._scheduler.runnable(paused)
 
+    def step_due_in(self) -> float:
+        """Return the seconds until the next step should be launched: shortly before the GPU ends the one in flight."""
+        return self._clock.due_in(time.monotonic()) if self._in_flight else 0.0
+
     def step(self, paused: Collection[int]) -> StepOutput:
         """Start a step: prefill continues, and every other stream that is not in ``paused`` makes one frame.
 
         Returns the output of the step before it.
         """
+        called = time.monotonic()
         try:
             batch = self._scheduler.schedule(paused)
             if batch is not None:
                 self._in_flight.append((batch, self._core.launch(batch)))
+            launched = time.monotonic()
             if not self._in_flight or (batch is not None and len(self._in_flight) == 1):
+                self._clock.started(launched)
                 return _NOTHING
-            earlier, codes = self._in_flight.popleft()
-            return self._output(earlier, codes.collect())
+            earlier, pending = self._in_flight.popleft()
+            codes = pending.collect()
+            self._clock.ended(called, launched, time.monotonic())
+            return self._output(earlier, codes)
         except Exception:
             self._scheduler.forget_prefixes()
             raise
