@@ -49,7 +49,7 @@ class Decoder(Protocol):
     def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> PendingBatch:
         """Start decoding codes [streams, frames, 16], the next frames of ``rows``. ``frames`` is one of ``CHUNKS``.
 
-        On a GPU at most two batches can be in flight: the one before the previous one must be collected.
+        On a GPU at most two batches can be in flight: before the second launch after a batch, its samples must be read.
         """
 
     def decode(self, rows: Sequence[int], codes: NDArray[np.int16]) -> NDArray[np.float32]:

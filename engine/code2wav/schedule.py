@@ -105,7 +105,7 @@ class Schedule:
     """The scheduling rules.
 
     lead: seconds of audio left to play when the next chunk is due. padded: see ``engine.code2wav.base.Decoder``; only
-    decoders on a GPU are padded. not_before: when the next batch may start that no client needs within ``lead``.
+    decoders on a GPU are padded. next_relaxed_at: when the next batch may start that no client needs within ``lead``.
     """
 
     first_frames: int
@@ -113,7 +113,7 @@ class Schedule:
     max_batch_frames: int
     lead: float
     padded: bool = False
-    not_before: float = -inf
+    next_relaxed_at: float = -inf
 
     @staticmethod
     def from_config(config: Code2WavConfig, *, padded: bool) -> Schedule:
@@ -132,7 +132,7 @@ class Schedule:
         complete = progress.ended or ready >= self.max_chunk_frames
         if ready == 0:
             return inf
-        relaxed = max(now, self.not_before)
+        relaxed = max(now, self.next_relaxed_at)
         if not progress.realtime:
             return relaxed if complete else inf
         if progress.playback_origin is None:
@@ -159,7 +159,7 @@ class Schedule:
         most_urgent = streams[due_streams[0]]
         frames = self._chunk_frames(most_urgent, now)
         if self.padded and most_urgent.underrun_at - self.lead > now:
-            self.not_before = now + min(_INTERVAL_PER_STREAM * len(streams), _MAX_INTERVAL)
+            self.next_relaxed_at = now + min(_INTERVAL_PER_STREAM * len(streams), _MAX_INTERVAL)
         batch = [stream for stream in due_streams if self._joins(streams[stream], frames, now)]
         return Batch(batch[: self._batch_size(len(batch), frames)], frames)
 

@@ -25,7 +25,8 @@ from engine.transfer import Endpoint, Kind, Wakeup
 _MAX_FAILED_BATCHES = 3
 """Consecutive failures after which the stage ends, so that the engine restarts: the device is probably broken."""
 _MAX_IN_FLIGHT = 2
-"""So many batches, the GPU has the next one when the talker's kernels leave room. The decoder has as many buffers."""
+"""Maximum batches in flight: the GPU starts the second one without waiting for the host. Each occupies one of the
+decoder's staging buffers until it is sent."""
 _log = logging.getLogger(__name__)
 
 
@@ -68,8 +69,8 @@ class Code2WavStage:
     def run(self) -> None:
         """Decode until the talker or the engine client closes its link.
 
-        On a GPU decoding is asynchronous: a batch is sent while others are decoded. Raises the decoder's error after
-        ``_MAX_FAILED_BATCHES`` consecutive failures.
+        On a GPU decoding is asynchronous: up to ``_MAX_IN_FLIGHT`` batches are decoded while the stage goes on. They
+        are sent in order. Raises the decoder's error after ``_MAX_FAILED_BATCHES`` consecutive failures.
         """
         while self._frames.alive and self._audio.alive:
             self._table.receive()
@@ -135,7 +136,7 @@ class Code2WavStage:
             self._fail_batch(rows, error)
             return
         in_flight = _BatchInFlight({stream_id: self._streams[stream_id] for stream_id in rows}, codes, pending)
-        if pending.done:
+        if pending.done and not self._in_flight:
             self._send(in_flight)
         else:
             self._in_flight.append(in_flight)

@@ -13,7 +13,7 @@ from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
 from engine.errors import EngineError
 from engine.protocol.messages import RequestKind, StreamHeader, pack_request
-from engine.protocol.request import Completion, FinishReason, SamplingParams, SpeechRequest
+from engine.protocol.request import AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest
 from engine.protocol.samples import to_int16
 from engine.talker.base import StepOutput
 from engine.talker.requests import RequestReader
@@ -32,6 +32,8 @@ class ScriptedTalker:
         self.streams = []
         self.failing_admissions = set()
         self.steps = deque()
+        self.due_in = 0.0
+        self.admitted = queue.Queue()
 
     @property
     def free_slots(self):
@@ -41,6 +43,7 @@ class ScriptedTalker:
         if stream in self.failing_admissions:
             raise RuntimeError("no memory")
         self.streams.append(stream)
+        self.admitted.put(stream)
 
     def append_text(self, stream, ids, *, last):
         raise AssertionError("nothing here sends text")
@@ -53,7 +56,7 @@ class ScriptedTalker:
         return any(stream not in blocked for stream in self.streams)
 
     def step_due_in(self):
-        return 0.0
+        return self.due_in
 
     def step(self, blocked):
         if self.steps and self.steps.popleft() == "fail":
@@ -162,6 +165,22 @@ def test_a_device_that_keeps_failing_ends_the_stage(talker_stage):
     assert len(thread.failures) == 1
 
 
+def test_what_arrives_before_a_step_is_due_is_handled_at_once_and_takes_part_in_it(talker_stage):
+    talker, client, _, frames = talker_stage
+    talker.due_in = 3600.0
+    for stream in (1, 2):
+        client.open(stream, request())
+        assert talker.admitted.get(timeout=TIMEOUT) == stream
+    assert talker.streams == [1, 2]
+    frames.records += frames.end.receive()
+    frames.end.cancel(1)
+    assert frames.terminals(1)[1].kind is Kind.END
+    talker.due_in = 0.0
+    client.open(3, request())
+    assert {stream: record.kind for stream, record in frames.terminals(3).items()} == dict.fromkeys((1, 2, 3), Kind.END)
+    assert [record.kind for record in frames.records if record.stream == 1] == [Kind.OPEN, Kind.END]
+
+
 def test_a_probe_passes_through_an_idle_stage(talker_stage):
     _, client, _, frames = talker_stage
     client.open(7, pack_request(RequestKind.PROBE))
@@ -236,10 +255,8 @@ class AsynchronousDecoder(ScriptedDecoder):
 
 
 class UnfinishedBatch:
-    done = False
-
-    def __init__(self, samples, fails, finish):
-        self.samples, self.fails, self.finish = samples, fails, finish
+    def __init__(self, samples, fails, finish, done=False):
+        self.samples, self.fails, self.finish, self.done = samples, fails, finish, done
 
     def collect(self):
         assert self.finish.wait(TIMEOUT)
@@ -255,7 +272,8 @@ def code2wav_stage(request):
     own_audio, client = pair(window=8)
     wakeup, decoder = Wakeup(), getattr(request, "param", ScriptedDecoder)()
     frames, audio = own_frames.attach(wakeup), own_audio.attach(wakeup)
-    stage = Code2WavStage(decoder, Code2WavConfig(), frames=frames, audio=audio, wakeup=wakeup)
+    config = getattr(decoder, "config", Code2WavConfig())
+    stage = Code2WavStage(decoder, config, frames=frames, audio=audio, wakeup=wakeup)
     thread = threading.Thread(target=stage.run)
     thread.start()
     with talker.attach(Wakeup()) as frame_sender:
@@ -353,6 +371,7 @@ def test_a_batch_that_fails_after_its_client_has_left_fails_no_other_stream(code
     frame_sender.open(1, StreamHeader(True).to_bytes())
     frame_sender.send_rows([1], np.full(16, 15, "<i2").tobytes())
     decoder.launched.get(timeout=TIMEOUT)
+    audio.records += audio.end.receive()
     audio.end.cancel(1)
     frame_sender.end(1, Completion(FinishReason.CANCELLED, 1, 1).to_bytes())
     send_frames(frame_sender, 2)
@@ -361,3 +380,47 @@ def test_a_batch_that_fails_after_its_client_has_left_fails_no_other_stream(code
     decoder.finish.set()
     assert {stream: record.kind for stream, record in audio.terminals(2).items()} == {1: Kind.END, 2: Kind.END}
     assert not decoder.used
+
+
+class BufferedDecoder(AsynchronousDecoder):
+    """As a decoder on a GPU with two buffers for samples. All batches but the first are done when they are launched."""
+
+    config = Code2WavConfig(max_batch_frames=1)
+
+    def __init__(self):
+        super().__init__()
+        self.buffers = [np.zeros((1, 1920), np.int16) for _ in range(2)]
+        self.finish.set()
+        self.batches = 0
+
+    @property
+    def free_rows(self):
+        return 3 - len(self.used)
+
+    def begin(self, context):
+        row = min({0, 1, 2} - self.used)
+        self.used.add(row)
+        return row
+
+    def launch(self, rows, codes):
+        self.launched.put(rows)
+        assert self.proceed.wait(TIMEOUT)
+        buffer = self.buffers[self.batches % 2]
+        self.batches += 1
+        buffer[:] = codes[0, 0, 0]
+        return UnfinishedBatch(buffer, False, self.finish, done=self.batches > 1)
+
+
+@pytest.mark.parametrize("code2wav_stage", [BufferedDecoder], indirect=True, ids=["two buffers"])
+def test_the_samples_of_a_batch_in_flight_are_not_overwritten(code2wav_stage):
+    decoder, frame_sender, audio = code2wav_stage
+    decoder.proceed.clear()
+    send_frames(frame_sender, 1, code=100)
+    decoder.launched.get(timeout=TIMEOUT)
+    send_frames(frame_sender, 2, code=200)
+    send_frames(frame_sender, 3, code=300)
+    decoder.proceed.set()
+    audio.terminals(3)
+    chunks = {each.stream: each for each in audio.records if each.kind is Kind.DATA}
+    samples = {stream: AudioChunk.from_bytes(each.payload, each.units).samples for stream, each in chunks.items()}
+    assert {stream: int(each[0]) for stream, each in samples.items()} == {1: 100, 2: 200, 3: 300}
