@@ -95,6 +95,10 @@ class _PendingCodes:
     moment: float
     collected: bool = False
 
+    @property
+    def done(self) -> bool:
+        return time.monotonic() >= self.moment
+
     def collect(self) -> NDArray[np.int16]:
         self.collected = True
         time.sleep(max(0.0, self.moment - time.monotonic()))

@@ -8,14 +8,18 @@ LAUNCH = 0.001
 
 
 class Gpu:
-    """A GPU whose steps take ``seconds`` each, and a host that launches them in ``LAUNCH`` seconds."""
+    """A GPU whose steps take ``seconds`` each, and a host that launches them in ``LAUNCH`` seconds.
 
-    def __init__(self):
-        self.clock, self.now, self.free_at, self.idle = StepClock(), 100.0, 0.0, 0.0
-        self._launch(0.004)
+    collect: seconds that the host takes to notice the end of a step. idle: seconds without a step.
+    """
+
+    def __init__(self, collect=0.0):
+        self.clock, self.now, self.collect, self.idle = StepClock(), 100.0, collect, 0.0
+        self.ending = self.free_at = 0.0
+        self.launch(0.004)
         self.clock.started(self.now)
 
-    def _launch(self, seconds):
+    def launch(self, seconds):
         self.now += LAUNCH
         self.idle += max(0.0, self.now - self.free_at) if self.free_at else 0.0
         self.ending, self.free_at = self.free_at, max(self.now, self.free_at) + seconds
@@ -27,10 +31,18 @@ class Gpu:
         """
         self.now += max(0.0, self.clock.due_in(self.now)) + late
         called = self.now
-        self._launch(seconds)
-        launched, self.now = self.now, max(self.now, self.ending)
-        self.clock.ended(called, launched, self.now)
+        self.launch(seconds)
+        launched, done = self.now, self.now >= self.ending
+        self.now = max(self.now, self.ending) + self.collect
+        self.clock.ended(called, launched, self.now, late=done)
         return self.ending - called
+
+    def idle_share(self, steps, seconds, late=0.0):
+        """Run ``steps`` steps. Return the share of the time in which the GPU was idle."""
+        idle, began = self.idle, self.now
+        for _ in range(steps):
+            self.step(seconds, late)
+        return (self.idle - idle) / (self.now - began)
 
 
 def test_steps_are_launched_shortly_before_the_gpu_is_idle():
@@ -49,28 +61,23 @@ def test_the_shortest_of_the_last_steps_is_expected():
     assert gpu.idle == 0
 
 
-def test_late_launches_do_not_make_later_launches_late():
+@pytest.mark.parametrize("late", [0.0006, 0.001, 0.002])
+@pytest.mark.parametrize("collect", [0.0, 0.0002, 0.0006])
+def test_a_host_that_is_always_late_leaves_the_gpu_little_idle_time(late, collect):
+    assert Gpu(collect).idle_share(500, 0.004, late) < 0.06
+
+
+def test_shorter_steps_are_expected_at_once():
     gpu = Gpu()
-    for _ in range(20):
-        gpu.step(0.004)
-    for _ in range(20):
-        gpu.step(0.004, late=0.003)
-    before = gpu.idle
-    for _ in range(20):
-        gpu.step(0.004)
-    assert gpu.idle - before < 0.004
+    gpu.idle_share(20, 0.020)
+    gpu.step(0.005)
+    gpu.step(0.005)
+    assert gpu.step(0.005) > 0.003
 
 
-def test_shorter_steps_are_expected_soon():
+def test_nothing_is_expected_after_the_gpu_was_idle():
     gpu = Gpu()
-    for _ in range(20):
-        gpu.step(0.010)
-    gpu.step(0.003)
-    before = gpu.idle
-    for _ in range(20):
-        gpu.step(0.003)
-    assert gpu.idle - before < 0.015
-
-
-def test_the_first_steps_are_launched_at_once():
-    assert StepClock().due_in(0.0) == 0.0
+    gpu.idle_share(20, 0.020)
+    assert gpu.clock.due_in(gpu.now) > 0
+    gpu.clock.started(gpu.now)
+    assert gpu.clock.due_in(gpu.now) == 0

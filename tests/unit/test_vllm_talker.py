@@ -1,6 +1,7 @@
 """The vLLM talker returns frames one step late, in order, and only to their own streams; the core is a stub."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -42,6 +43,8 @@ class StubCore:
 
 
 class StubCodes:
+    done = False
+
     def __init__(self, codes):
         self.codes = codes
 
@@ -151,3 +154,46 @@ def test_after_a_failed_step_cached_prompts_are_computed_again(core, talker):
     talker.admit(2, prompt(3, rows=9), SAMPLING)
     run(talker, 2)
     assert slot_rows[0] == [9]
+
+
+class SlowCodes(StubCodes):
+    """The codes of a step that takes ``SECONDS`` on a clock of its own."""
+
+    def __init__(self, codes, clock):
+        super().__init__(codes)
+        self.clock = clock
+        self.ends = max(clock.now, clock.free_at) + SECONDS
+        clock.free_at = self.ends
+
+    @property
+    def done(self):
+        return self.clock.now >= self.ends
+
+    def collect(self):
+        self.clock.now = max(self.clock.now, self.ends)
+        return self.codes
+
+
+SECONDS = 0.01
+
+
+def test_a_step_is_due_shortly_before_the_one_in_flight_ends(core, talker, monkeypatch):
+    clock = SimpleNamespace(now=100.0, free_at=0.0)
+    launch = core.launch
+    monkeypatch.setattr(core, "launch", lambda batch: SlowCodes(launch(batch).codes, clock))
+    monkeypatch.setattr("engine.talker.vllm.talker.time", SimpleNamespace(monotonic=lambda: clock.now))
+    talker.admit(1, prompt(5), SAMPLING)
+    for _ in range(5):
+        talker.step(())
+        assert talker.step_due_in() == 0
+    for _ in range(15):
+        clock.now += max(0.0, talker.step_due_in())
+        talker.step(())
+    assert 0.9 * SECONDS < talker.step_due_in() < SECONDS
+    talker.cancel(1)
+    talker.step(())
+    assert not talker.runnable(())
+    assert talker.step_due_in() == 0
+    talker.admit(2, prompt(5), SAMPLING)
+    talker.step(())
+    assert talker.step_due_in() == 0

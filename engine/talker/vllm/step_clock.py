@@ -8,12 +8,10 @@ _STEPS = 8
 """The shortest of this many steps is expected: a late launch would leave the GPU idle, an early one does not."""
 _MARGIN = 0.0005
 """Seconds for a thread to wake up and to get the interpreter."""
-_LATE = 0.0001
-"""If waiting for a step took less, it had probably ended before."""
 
 
 class StepClock:
-    """Measures steps in seconds (``time.monotonic``)."""
+    """Measures steps in seconds (``time.monotonic``). It expects nothing after an idle GPU or a late launch."""
 
     def __init__(self) -> None:
         self._durations: deque[float] = deque(maxlen=_STEPS)
@@ -21,13 +19,19 @@ class StepClock:
         self._began = 0.0
 
     def started(self, now: float) -> None:
-        """Record that an idle GPU begins a step."""
+        """Record that a GPU that was idle begins a step."""
+        self._durations.clear()
         self._began = now
 
-    def ended(self, called: float, launched: float, ended: float) -> None:
-        """Record that a step ended at ``ended``, and the next one began. That one was launched since ``called``."""
-        late = ended - launched < _LATE
-        self._durations.append(called - self._began - self._lead() if late else ended - self._began)
+    def ended(self, called: float, launched: float, ended: float, *, late: bool) -> None:
+        """Record that a step ended and the next one began, which was launched from ``called`` to ``launched``.
+
+        late: whether the step had ended before ``launched``, so that the GPU may have been idle.
+        """
+        if late:
+            self._durations.clear()
+        else:
+            self._durations.append(ended - self._began)
         self._launch_seconds = max(launched - called, 0.9 * self._launch_seconds)
         self._began = ended
 
@@ -35,7 +39,4 @@ class StepClock:
         """Return the seconds until the next step should be launched, at most 0 if it should be launched now."""
         if len(self._durations) < _STEPS:
             return 0.0
-        return self._began + min(self._durations) - self._lead() - now
-
-    def _lead(self) -> float:
-        return self._launch_seconds + _MARGIN
+        return self._began + min(self._durations) - self._launch_seconds - _MARGIN - now

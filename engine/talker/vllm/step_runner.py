@@ -35,6 +35,11 @@ class PendingCodes:
     def __init__(self, codes: Tensor, copied: torch.cuda.Event | None) -> None:
         self._codes, self._copied = codes, copied
 
+    @property
+    def done(self) -> bool:
+        """Whether the step has ended, so that ``collect`` returns at once."""
+        return self._copied is None or self._copied.query()
+
     def collect(self) -> NDArray[np.int16]:
         """Wait for the step. Return its codes int16 [n, 16], one row for each utterance that samples.
 

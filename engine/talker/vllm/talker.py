@@ -31,6 +31,10 @@ _NOTHING = StepOutput([], np.zeros((0, CODEBOOKS), np.int16), [])
 class Codes(Protocol):
     """The codes of a step in flight."""
 
+    @property
+    def done(self) -> bool:
+        """Whether the step has ended, so that ``collect`` returns at once."""
+
     def collect(self) -> NDArray[np.int16]:
         """Wait for the step; return codes [n, 16], one row for each utterance of the batch that samples."""
 
@@ -124,8 +128,10 @@ class VllmTalker:
                 self._clock.started(launched)
                 return _NOTHING
             earlier, pending = self._in_flight.popleft()
+            late = pending.done
             codes = pending.collect()
-            self._clock.ended(called, launched, time.monotonic())
+            if batch is not None:
+                self._clock.ended(called, launched, time.monotonic(), late=late)
             return self._output(earlier, codes)
         except Exception:
             self._scheduler.forget_prefixes()

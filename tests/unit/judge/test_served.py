@@ -27,6 +27,7 @@ def row(seconds, *heard, speech=2.0, text=TEXT):
         (row(9.0, LONGER), RUNAWAY),
         (row(9.0, LONGER, TEXT), None),
         (row(9.0, TEXT), None),
+        (row(13.0, TEXT, TEXT), RUNAWAY),
         (row(3.0, SHORTER), TRUNCATED),
         (row(3.0, SHORTER, TEXT), None),
         (row(2.6, "Five fifty-five dash twelve.", text="Five five five, one two."), None),
