@@ -22,7 +22,7 @@ from pathlib import Path
 from scripts.judge.class_items import read_items
 from scripts.judge.ending import ending_lost
 from scripts.judge.exam import MAIN_VOICES
-from scripts.judge.expected import RUNAWAY, TRUNCATED, faults
+from scripts.judge.expected import RUNAWAY, TRUNCATED, expected_s, faults
 from scripts.judge.figures import RECOGNIZERS, corpus_wer
 from scripts.judge.fingerprint import fingerprint
 from scripts.judge.paths import CACHE, ROOT
@@ -35,15 +35,22 @@ SILENT = "silent"
 _AT_ONCE = 4
 _SILENT_BELOW_S = 0.1
 """Seconds of speech."""
+_RUNAWAY = 3.0
+"""Multiple of the expected duration that only a runaway has, whatever was heard."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a text. error: the code of an error response. recording: None with an error."""
+    """The answer to a text.
+
+    error: the code of an error response. recording: None with an error. pauses: seconds of silence that the text asks
+    for.
+    """
 
     typed: str
     error: str | None
     recording: Recording | None
+    pauses: float = 0.0
 
 
 def main() -> None:
@@ -53,7 +60,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, help="speak only the first texts")
     args = parser.parse_args()
     answers = speak(args.checkpoint, mixed_texts()[: args.texts])
-    print(report(answers, judge([each.recording for each in answers if each.recording is not None])))
+    print(report(answers, judge(answers)))
 
 
 def mixed_texts() -> list[str]:
@@ -83,28 +90,39 @@ def _answer(server: ServedCheckpoint, text: str, number: int, out: Path) -> Answ
         return Answer(text, json.loads(content)["error"]["code"], None)
     wav = out / f"{number}.wav"
     wav.write_bytes(content)
-    return Answer(text, None, Recording(wav, spoken(text, "english").text))
+    expected = spoken(text, "english")
+    return Answer(text, None, Recording(wav, expected.text), sum(pause.seconds for pause in expected.pauses))
 
 
-def judge(recordings: Sequence[Recording]) -> list[Row]:
-    """Return the scores. Whisper's are added to those of utterances that seem faulty with Moonshine's alone."""
-    rows = run_judges(recordings, "moonshine")
+def judge(answers: Sequence[Answer]) -> list[Row]:
+    """Return the scores of all recordings, with ``seconds`` without the pauses that the texts ask for.
+
+    Whisper's are added to those of utterances that seem faulty with Moonshine's alone.
+    """
+    recorded = [(each.recording, each.pauses) for each in answers if each.recording is not None]
+    rows = run_judges([recording for recording, _ in recorded], "moonshine")
+    for row, (_, pauses) in zip(rows, recorded, strict=True):
+        row["seconds"] -= pauses
     doubtful = [index for index, row in enumerate(rows) if fault_of(row) is not None]
-    for index, row in zip(doubtful, run_judges([recordings[index] for index in doubtful], "whisper"), strict=True):
-        rows[index] |= row
+    again = run_judges([recorded[index][0] for index in doubtful], "whisper")
+    for index, row in zip(doubtful, again, strict=True):
+        rows[index]["whisper"] = row["whisper"]
     return rows
 
 
 def fault_of(row: Row) -> str | None:
     """Return SILENT, RUNAWAY or TRUNCATED, or None.
 
-    RUNAWAY: more than twice as long as expected, and every recognizer heard more words than the text has. TRUNCATED:
-    every recognizer heard fewer words, and none of the last ones. A long pause, or a word that is misheard, is neither.
+    RUNAWAY: more than three times as long as expected, or twice as long and every recognizer heard more words than the
+    text has. TRUNCATED: every recognizer heard fewer words, and none of the last ones. A pause between short sentences,
+    or a word that is misheard, is neither.
     """
     if row["speech_s"] < _SILENT_BELOW_S:
         return SILENT
     text = _words(row["text"])
     heard = [_words(spoken(row[name]["heard"], "english").text) for name in RECOGNIZERS if name in row]
+    if row["seconds"] > _RUNAWAY * expected_s(row["text"]):
+        return RUNAWAY
     if RUNAWAY in faults(row, stopped=True) and all(len(words) > len(text) for words in heard):
         return RUNAWAY
     truncated = all(len(words) < len(text) and ending_lost(text, words) for words in heard)

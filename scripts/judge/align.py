@@ -1,0 +1,52 @@
+"""Aligns the sentences of a text with what was heard: ``python -m scripts.judge.align`` in the judges' environment.
+
+Reads a JSON object with ``sentences`` and ``heard`` from standard input. Prints one with ``errors``, ``words``,
+``lost`` (sentences of which less than half was heard) and ``inserted`` (groups of words that are not in the text).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import jiwer
+
+from scripts.judge.words import normalize
+
+_INSERTED = 4
+"""Words. A recognizer writes some words as two."""
+
+
+def main() -> None:
+    """Print the comparison."""
+    request = json.load(sys.stdin)
+    print(json.dumps(align(request["sentences"], request["heard"])))
+
+
+def align(sentences: Sequence[str], heard: str) -> dict[str, Any]:
+    """Return the comparison of ``sentences`` with ``heard``."""
+    words = [normalize(sentence).split() for sentence in sentences]
+    owners = [number for number, each in enumerate(words) for _ in each]
+    expected, actual = [word for each in words for word in each], normalize(heard).split()
+    result = jiwer.process_words(" ".join(expected), " ".join(actual))
+    right, inserted = [0] * len(words), []
+    for chunk in result.alignments[0]:
+        if chunk.type == "equal":
+            for owner in owners[chunk.ref_start_idx : chunk.ref_end_idx]:
+                right[owner] += 1
+        elif chunk.type == "insert" and chunk.hyp_end_idx - chunk.hyp_start_idx >= _INSERTED:
+            inserted.append(" ".join(actual[chunk.hyp_start_idx : chunk.hyp_end_idx]))
+    return {
+        "errors": result.substitutions + result.deletions + result.insertions,
+        "words": len(expected),
+        "lost": [
+            sentence for sentence, each, found in zip(sentences, words, right, strict=True) if 2 * found < len(each)
+        ],
+        "inserted": inserted,
+    }
+
+
+if __name__ == "__main__":
+    main()

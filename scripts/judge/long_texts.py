@@ -1,0 +1,174 @@
+"""Speaks long texts through a server, and counts wrong words, lost sentences and inserted words.
+
+``python -m scripts.judge.long_texts [--characters 100 300 1000 3000 20000]``. It needs the environment of ``make
+judge``. The texts are made of the sentences in ``data``: prose in paragraphs, replies of a chat assistant in Markdown,
+and dialogue. Each is one streamed request. Moonshine hears the recording in pieces between its pauses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from http import HTTPStatus
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from engine.protocol.request import SAMPLE_RATE
+from scripts.judge.class_items import read_items
+from scripts.judge.exam import MAIN_VOICES
+from scripts.judge.paths import CACHE, JUDGE_PYTHON, ROOT
+from scripts.judge.pieces import split_at_pauses
+from scripts.judge.recordings import Recording, run_judges
+from scripts.judge.serving import ServedCheckpoint
+from scripts.judge.sound import Samples
+from server.text.frontend import spoken
+
+_CHARACTERS = (100, 300, 1000, 3000, 20000)
+_PARAGRAPH = 4
+"""Sentences."""
+
+
+@dataclass(frozen=True)
+class LongText:
+    """A text as it is typed, and its sentences."""
+
+    kind: str
+    typed: str
+    sentences: list[str]
+
+
+def main() -> None:
+    """Print one line for each text, and what was lost or inserted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--checkpoint", type=Path, default=ROOT / "models" / "pocket", help="a checkpoint folder")
+    parser.add_argument("--characters", type=int, nargs="+", default=_CHARACTERS, help="lengths of the texts")
+    args = parser.parse_args()
+    texts = [make(kind, characters) for kind in KINDS for characters in args.characters]
+    folder = CACHE / "spoken" / "long"
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"{'kind':9}{'characters':>11}{'sentences':>10}{'seconds':>9}{'wrong':>8}{'lost':>6}{'inserted':>9}")
+    with ServedCheckpoint(args.checkpoint, folder / "server.log") as server:
+        for number, text in enumerate(texts):
+            samples = speak(server, text.typed, MAIN_VOICES[number % len(MAIN_VOICES)], number)
+            print(line(text, samples, compare(text.sentences, hear(samples))), flush=True)
+
+
+def make(kind: str, characters: int) -> LongText:
+    """Return a text of about ``characters`` characters. The same arguments make the same text."""
+    chosen = _chosen(random.Random(f"{kind} {characters}"), KINDS[kind], characters)
+    paragraphs = [chosen[start : start + _PARAGRAPH] for start in range(0, len(chosen), _PARAGRAPH)]
+    if kind == "chat":
+        typed = "\n\n".join(_chat(paragraph, number) for number, paragraph in enumerate(paragraphs))
+    else:
+        typed = "\n\n".join(" ".join(paragraph) for paragraph in paragraphs)
+    return LongText(kind, typed, chosen)
+
+
+def _everyday() -> list[str]:
+    items = read_items()
+    return [item.typed for name in ("everyday", "elsewhere") for item in items[name]]
+
+
+def _dialogue() -> list[str]:
+    return [item.typed for item in read_items()["quotes"]]
+
+
+KINDS = {"prose": _everyday(), "chat": _everyday(), "dialogue": _dialogue()}
+"""The sentences of each kind of text."""
+
+
+def _chosen(order: random.Random, sentences: Sequence[str], characters: int) -> list[str]:
+    """Return sentences in random order. All are used before one is used again."""
+    chosen: list[str] = []
+    while True:
+        for sentence in order.sample(sentences, len(sentences)):
+            if chosen and sum(len(each) + 1 for each in chosen) + len(sentence) > characters:
+                return chosen
+            chosen.append(sentence)
+
+
+def _chat(sentences: Sequence[str], number: int) -> str:
+    """Return a part of a reply: a paragraph with emphasis, a list, or numbered steps. None of the marks is spoken."""
+    match number % 3:
+        case 0:
+            first, *rest = sentences
+            return " ".join([f"**{first}**", *rest]) + " 🎉"
+        case 1:
+            return "\n".join(f"- {each}" for each in sentences)
+        case _:
+            return "\n".join(f"> {each}" for each in sentences)
+
+
+def speak(server: ServedCheckpoint, text: str, voice: str, seed: int) -> Samples:
+    """Return the samples of one streamed request. Raises RuntimeError when it fails."""
+    body = {"input": text, "voice": voice, "seed": seed, "response_format": "pcm"}
+    with closing(server.connect()) as connection:
+        connection.request("POST", "/v1/audio/speech", json.dumps(body), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        content = response.read()
+    if response.status != HTTPStatus.OK:
+        raise RuntimeError(content.decode("utf-8", "replace"))
+    return np.asarray(np.frombuffer(content, "<i2") / 2**15, np.float32)
+
+
+def hear(samples: Samples) -> str:
+    """Return what Moonshine hears."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for number, piece in zip(count(), split_at_pauses(samples, SAMPLE_RATE)):
+            files.append(Path(folder, f"{number}.wav"))
+            soundfile.write(files[-1], piece, SAMPLE_RATE)
+        rows = run_judges([Recording(file, "") for file in files], "moonshine")
+    return " ".join(row["moonshine"]["heard"].strip() for row in rows)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """errors, words: word errors, and words of the text. lost: sentences of which less than half was heard.
+
+    inserted: groups of four or more words that were heard and are not in the text.
+    """
+
+    errors: int
+    words: int
+    lost: list[str]
+    inserted: list[str]
+
+
+def compare(sentences: Sequence[str], heard: str) -> Comparison:
+    """Compare what was heard with what the front end makes of the sentences, in the judges' environment."""
+    expected = [spoken(sentence, "english").text for sentence in sentences]
+    command = [str(JUDGE_PYTHON), "-m", "scripts.judge.align"]
+    request = json.dumps({"sentences": expected, "heard": heard})
+    output = subprocess.run(command, cwd=ROOT, check=True, input=request, stdout=subprocess.PIPE, text=True).stdout
+    return Comparison(**json.loads(output))
+
+
+def line(text: LongText, samples: Samples, found: Comparison) -> str:
+    """Return the line of a text, and one for each lost sentence and inserted group."""
+    wrong = f"{100 * found.errors / found.words:.1f} %"
+    figures = f"{len(text.sentences):10}{len(samples) / SAMPLE_RATE:9.1f}{wrong:>8}"
+    return "\n".join(
+        [
+            f"{text.kind:9}{len(text.typed):11}{figures}{len(found.lost):6}{len(found.inserted):9}",
+            *_listed("lost", found.lost),
+            *_listed("inserted", found.inserted),
+        ]
+    )
+
+
+def _listed(name: str, texts: Sequence[str]) -> Iterator[str]:
+    return (f"  {name}: {each!r}" for each in texts)
+
+
+if __name__ == "__main__":
+    main()
