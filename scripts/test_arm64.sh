@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs tests as linux/arm64 with qemu-user on an x86-64 machine. `make test-arm64` runs it, as root; CI does not.
-# Needs debootstrap, qemu-user-static and binfmt-support (packages of Debian and Ubuntu), and pip. Emulation is 10 to 20
-# times slower than the machine itself.
+# Needs debootstrap, qemu-user-static, binfmt-support and ca-certificates (packages of Debian and Ubuntu), and pip.
+# Emulation is 10 to 20 times slower than the machine itself.
 #
 # Runs: the transfer between processes, with unit tests and with the stress test with fewer records; the sampler, the
 # matrix products in each weight format, and the talker and Code2Wav against the results of the official implementation.
@@ -23,7 +23,7 @@ cd "$(dirname "$0")/.."
 
 readonly TESTS="tests/unit/transfer tests/faults/test_transfer_stress.py tests/unit/test_sampler.py
 tests/unit/test_weight_formats.py tests/unit/test_compiled_layers.py tests/unit/test_compiled_convolutions.py
-tests/unit/test_random_checkpoint.py tests/parity/test_talker.py tests/parity/test_code2wav.py"
+tests/unit/test_random_checkpoint.py tests/unit/test_kernels.py tests/parity/test_talker.py tests/parity/test_code2wav.py"
 root=$(realpath -m "${ARM64_ROOT:-/var/tmp/sonant-arm64}")
 python=${PYTHON:-python3}
 packages=$root/opt/packages
@@ -46,8 +46,6 @@ if [ ! -e "$root/.extracted" ]; then
   # In a container, debootstrap makes a link to /proc, which is a loop in the new root.
   [ ! -L "$root/proc" ] || rm "$root/proc"
   mkdir -p "$root/proc"
-  # pip reads it when it is imported, and the package's script that would make it was not run.
-  install -D /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
   touch "$root/.extracted"
 fi
 
@@ -57,6 +55,11 @@ processors=$root/sys/devices/system/cpu
 mkdir -p "$processors/cpu0/regs/identification"
 echo 0 | tee "$processors/possible" "$processors/present" >"$processors/online"
 echo 0x00000000410fd0c0 >"$processors/cpu0/regs/identification/midr_el1"
+
+# pip, which a test runs, reads the certificates of authorities when it is imported.
+certificates=/etc/ssl/certs/ca-certificates.crt
+[ -e $certificates ] || fail "$certificates is missing; install ca-certificates"
+install -D $certificates "$root$certificates"
 
 # pip of this machine installs for the other one, which takes minutes instead of an hour.
 if [ ! -e "$packages/.installed" ]; then
