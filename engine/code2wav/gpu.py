@@ -122,7 +122,6 @@ class GraphedDecoder(Decoder):
         streams, frames = codes.shape[:2]
         size = self._size(streams, frames)
         staging = self._staging[0]
-        self._staging.reverse()
         staging.inputs[:streams] = rows
         staging.inputs[streams : size[0]] = self._memory.spare
         inputs = self._codes_offset + codes.size
@@ -133,6 +132,7 @@ class GraphedDecoder(Decoder):
             self._launches[size]()
             staging.pinned_samples[:samples].copy_(self._samples[:samples], non_blocking=True)
             event = self._device_stream.record_event()
+        self._staging.reverse()  # not after a failed launch: the other buffer may belong to a batch in flight
         return PendingGraphBatch(staging.samples[:samples].reshape(streams, -1), event)
 
     @override

@@ -17,7 +17,7 @@ from engine.kernels.codec_units import pack
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
 from engine.protocol.messages import StreamHeader
 from engine.protocol.request import AudioChunk, Completion, FinishReason
-from engine.protocol.samples import NAN_SAMPLE, to_int16
+from engine.protocol.samples import NAN_SAMPLE, to_float32, to_int16
 from engine.transfer import Kind, Wakeup, pair
 from tests.support.code2wav_decoders import (
     CPU,
@@ -94,6 +94,17 @@ def test_nan_weights_produce_marked_samples(reference_output):
     codes, _ = reference_output
     with_nan = graphed(torch.float16, {"decoder.0.conv.bias": torch.full((64,), torch.nan)})
     assert (with_nan.launch([with_nan.begin(None)], codes[:1, :2]).collect() == NAN_SAMPLE).all()
+
+
+def test_two_batches_in_flight_have_samples_of_their_own(reference_output):
+    codes, truth = reference_output
+    decoder = graphed()
+    rows = [decoder.begin(None) for _ in range(3)]
+    batches = [decoder.launch([row], codes[number : number + 1, :2]) for number, row in enumerate(rows[:2])]
+    first = batches[0].collect().copy()
+    batches.append(decoder.launch([rows[2]], codes[2:, :2]))
+    samples = np.concatenate([first, batches[1].collect(), batches[2].collect()])
+    assert np.abs(to_float32(samples) - truth[:, : 2 * 1920]).max() < STEP
 
 
 @pytest.mark.parametrize("cuts", [(1, 2, 4, 8), (6, 12, 18), ()])
