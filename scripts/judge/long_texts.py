@@ -2,7 +2,8 @@
 
 ``python -m scripts.judge.long_texts [--characters 100 300 1000 3000 20000]``. It needs the environment of ``make
 judge``. The texts are made of the sentences in ``data``: prose in paragraphs, replies of a chat assistant in Markdown,
-and dialogue. Each is one streamed request. Moonshine hears the recording in pieces between its pauses.
+and dialogue. Each is one streamed request. Moonshine and Whisper hear the recording in pieces between its pauses. Only
+what both of them miss or add is counted as lost or inserted.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import random
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -25,6 +26,7 @@ import soundfile
 from engine.protocol.request import SAMPLE_RATE
 from scripts.judge.class_items import read_items
 from scripts.judge.exam import MAIN_VOICES
+from scripts.judge.figures import RECOGNIZERS
 from scripts.judge.paths import CACHE, JUDGE_PYTHON, ROOT
 from scripts.judge.pieces import split_at_pauses
 from scripts.judge.recordings import Recording, run_judges
@@ -55,11 +57,13 @@ def main() -> None:
     texts = [make(kind, characters) for kind in KINDS for characters in args.characters]
     folder = CACHE / "spoken" / "long"
     folder.mkdir(parents=True, exist_ok=True)
-    print(f"{'kind':9}{'characters':>11}{'sentences':>10}{'seconds':>9}{'wrong':>8}{'lost':>6}{'inserted':>9}")
+    heads = "".join(f"{name:>11}" for name in RECOGNIZERS)
+    print(f"{'kind':9}{'characters':>11}{'sentences':>10}{'seconds':>9}{heads}{'lost':>6}{'inserted':>9}")
     with ServedCheckpoint(args.checkpoint, folder / "server.log") as server:
         for number, text in enumerate(texts):
             samples = speak(server, text.typed, MAIN_VOICES[number % len(MAIN_VOICES)], number)
-            print(line(text, samples, compare(text.sentences, hear(samples))), flush=True)
+            found = {name: compare(text.sentences, heard) for name, heard in hear(samples).items()}
+            print(line(text, samples, found), flush=True)
 
 
 def make(kind: str, characters: int) -> LongText:
@@ -120,15 +124,15 @@ def speak(server: ServedCheckpoint, text: str, voice: str, seed: int) -> Samples
     return np.asarray(np.frombuffer(content, "<i2") / 2**15, np.float32)
 
 
-def hear(samples: Samples) -> str:
-    """Return what Moonshine hears."""
+def hear(samples: Samples) -> dict[str, str]:
+    """Return what each recognizer hears."""
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for number, piece in zip(count(), split_at_pauses(samples, SAMPLE_RATE)):
             files.append(Path(folder, f"{number}.wav"))
             soundfile.write(files[-1], piece, SAMPLE_RATE)
-        rows = run_judges([Recording(file, "") for file in files], "moonshine")
-    return " ".join(row["moonshine"]["heard"].strip() for row in rows)
+        rows = run_judges([Recording(file, "") for file in files], ",".join(RECOGNIZERS))
+    return {name: " ".join(row[name]["heard"].strip() for row in rows) for name in RECOGNIZERS}
 
 
 @dataclass(frozen=True)
@@ -153,15 +157,18 @@ def compare(sentences: Sequence[str], heard: str) -> Comparison:
     return Comparison(**json.loads(output))
 
 
-def line(text: LongText, samples: Samples, found: Comparison) -> str:
-    """Return the line of a text, and one for each lost sentence and inserted group."""
-    wrong = f"{100 * found.errors / found.words:.1f} %"
-    figures = f"{len(text.sentences):10}{len(samples) / SAMPLE_RATE:9.1f}{wrong:>8}"
+def line(text: LongText, samples: Samples, found: Mapping[str, Comparison]) -> str:
+    """Return the line of a text, and one for each lost sentence and inserted group. found: by recognizer."""
+    wrong = "".join(f"{f'{100 * each.errors / each.words:.1f} %':>11}" for each in found.values())
+    first, *others = found.values()
+    lost = [each for each in first.lost if all(each in other.lost for other in others)]
+    inserted = first.inserted if all(each.inserted for each in others) else []
+    figures = f"{len(text.sentences):10}{len(samples) / SAMPLE_RATE:9.1f}{wrong}"
     return "\n".join(
         [
-            f"{text.kind:9}{len(text.typed):11}{figures}{len(found.lost):6}{len(found.inserted):9}",
-            *_listed("lost", found.lost),
-            *_listed("inserted", found.inserted),
+            f"{text.kind:9}{len(text.typed):11}{figures}{len(lost):6}{len(inserted):9}",
+            *_listed("lost", lost),
+            *_listed("inserted", inserted),
         ]
     )
 

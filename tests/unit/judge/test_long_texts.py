@@ -20,9 +20,11 @@ def test_a_text_is_the_same_every_time():
     assert make("prose", 500) != make("chat", 500)
 
 
-def test_the_line_of_a_text_names_what_was_lost_and_inserted():
+def test_the_line_of_a_text_names_what_both_recognizers_miss_or_add():
     text = LongText("chat", "One.\n\nTwo.", ["One.", "Two."])
-    found = Comparison(1, 4, ["Two."], ["one one one one"])
-    first, *others = line(text, [0.0] * 36_000, found).splitlines()
-    assert first.split() == ["chat", "10", "2", "1.5", "25.0", "%", "1", "1"]
+    moonshine = Comparison(1, 4, ["Two."], ["one one one one"])
+    first, *others = line(text, [0.0] * 36_000, {"moonshine": moonshine, "whisper": moonshine}).splitlines()
+    assert first.split() == ["chat", "10", "2", "1.5", "25.0", "%", "25.0", "%", "1", "1"]
     assert others == ["  lost: 'Two.'", "  inserted: 'one one one one'"]
+    (only,) = line(text, [0.0] * 36_000, {"moonshine": moonshine, "whisper": Comparison(0, 4, [], [])}).splitlines()
+    assert only.split() == ["chat", "10", "2", "1.5", "25.0", "%", "0.0", "%", "0", "0"]
