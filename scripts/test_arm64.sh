@@ -56,7 +56,7 @@ mkdir -p "$processors/cpu0/regs/identification"
 echo 0 | tee "$processors/possible" "$processors/present" >"$processors/online"
 echo 0x00000000410fd0c0 >"$processors/cpu0/regs/identification/midr_el1"
 
-# pip, which a test runs, reads the certificates of authorities when it is imported.
+# pip reads this file when it is imported. tests/unit/test_install_torch.py runs pip in the root.
 certificates=/etc/ssl/certs/ca-certificates.crt
 [ -e $certificates ] || fail "$certificates is missing; install ca-certificates"
 install -D $certificates "$root$certificates"

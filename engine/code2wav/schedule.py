@@ -8,7 +8,7 @@ audio first, sets the chunk size.
 On a CPU, a chunk never has more frames than the most urgent client has buffered; as decoding is faster than playback,
 no client runs dry. On a GPU, decoding takes about a millisecond, but each batch costs the host time, and each chunk
 costs the HTTP process time. So there, chunks have all frames that have arrived, streams with many frames do not join a
-batch of small chunks, and batches that no client needs soon have some time between them.
+batch of small chunks, and there is a minimum interval between batches that are not urgent.
 
 Where the talker is slower than playback, underruns are certain: a stream that had many gets chunks of several frames,
 which cost less each, so the pauses are fewer and shorter in all. Streams that are not real-time come last: they wait
@@ -42,7 +42,7 @@ _GPU_CHUNK_FRAMES = 4
 """Minimum frames of a chunk after the first one on a GPU, if the client has more than ``_URGENT_SECONDS`` of audio."""
 _URGENT_SECONDS = 0.06
 _INTERVAL_PER_STREAM, _MAX_INTERVAL = 0.0001, 0.008
-"""Seconds between batches on a GPU that no client needs within ``lead``."""
+"""Minimum interval between batches on a GPU that are not urgent, in seconds: for each waiting stream, and at most."""
 _URGENT_FRAMES = 8
 """Maximum total frames of a warm-up batch with more than one stream.
 
@@ -105,7 +105,8 @@ class Schedule:
     """The scheduling rules.
 
     lead: seconds of audio left to play when the next chunk is due. padded: see ``engine.code2wav.base.Decoder``; only
-    decoders on a GPU are padded. next_relaxed_at: when the next batch may start that no client needs within ``lead``.
+    decoders on a GPU are padded. non_urgent_from: when the next batch may start in which every client has more than
+    ``lead`` seconds of audio left.
     """
 
     first_frames: int
@@ -113,7 +114,7 @@ class Schedule:
     max_batch_frames: int
     lead: float
     padded: bool = False
-    next_relaxed_at: float = -inf
+    non_urgent_from: float = -inf
 
     @staticmethod
     def from_config(config: Code2WavConfig, *, padded: bool) -> Schedule:
@@ -132,16 +133,16 @@ class Schedule:
         complete = progress.ended or ready >= self.max_chunk_frames
         if ready == 0:
             return inf
-        relaxed = max(now, self.next_relaxed_at)
+        non_urgent = max(now, self.non_urgent_from)
         if not progress.realtime:
-            return relaxed if complete else inf
+            return non_urgent if complete else inf
         if progress.playback_origin is None:
             return -inf if complete or ready >= self.first_frames else inf
         if not complete and ready < self._min_frames(progress):
             return inf
         deadline = progress.underrun_at - self.lead
         if complete:
-            return min(deadline, relaxed)
+            return min(deadline, non_urgent)
         if self.padded and ready < _GPU_CHUNK_FRAMES:
             return progress.underrun_at - min(self.lead, _URGENT_SECONDS)
         return deadline
@@ -159,7 +160,7 @@ class Schedule:
         most_urgent = streams[due_streams[0]]
         frames = self._chunk_frames(most_urgent, now)
         if self.padded and most_urgent.underrun_at - self.lead > now:
-            self.next_relaxed_at = now + min(_INTERVAL_PER_STREAM * len(streams), _MAX_INTERVAL)
+            self.non_urgent_from = now + min(_INTERVAL_PER_STREAM * len(streams), _MAX_INTERVAL)
         batch = [stream for stream in due_streams if self._joins(streams[stream], frames, now)]
         return Batch(batch[: self._batch_size(len(batch), frames)], frames)
 

@@ -14,10 +14,8 @@ import random
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from http import HTTPStatus
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -101,7 +99,7 @@ def _chosen(order: random.Random, sentences: Sequence[str], characters: int) -> 
 
 
 def _chat(sentences: Sequence[str], number: int) -> str:
-    """Return a part of a reply: a paragraph with emphasis, a list, or numbered steps. None of the marks is spoken."""
+    """Return a part of a reply: a paragraph with emphasis, a list, or a quotation. The marks are not spoken."""
     match number % 3:
         case 0:
             first, *rest = sentences
@@ -114,12 +112,8 @@ def _chat(sentences: Sequence[str], number: int) -> str:
 
 def speak(server: ServedCheckpoint, text: str, voice: str, seed: int) -> Samples:
     """Return the samples of one streamed request. Raises RuntimeError when it fails."""
-    body = {"input": text, "voice": voice, "seed": seed, "response_format": "pcm"}
-    with closing(server.connect()) as connection:
-        connection.request("POST", "/v1/audio/speech", json.dumps(body), {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        content = response.read()
-    if response.status != HTTPStatus.OK:
+    status, content = server.speech({"input": text, "voice": voice, "seed": seed, "response_format": "pcm"})
+    if status != HTTPStatus.OK:
         raise RuntimeError(content.decode("utf-8", "replace"))
     return np.asarray(np.frombuffer(content, "<i2") / 2**15, np.float32)
 
@@ -128,7 +122,7 @@ def hear(samples: Samples) -> dict[str, str]:
     """Return what each recognizer hears."""
     with tempfile.TemporaryDirectory() as folder:
         files = []
-        for number, piece in zip(count(), split_at_pauses(samples, SAMPLE_RATE)):
+        for number, piece in enumerate(split_at_pauses(samples, SAMPLE_RATE)):
             files.append(Path(folder, f"{number}.wav"))
             soundfile.write(files[-1], piece, SAMPLE_RATE)
         rows = run_judges([Recording(file, "") for file in files], ",".join(RECOGNIZERS))

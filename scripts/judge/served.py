@@ -14,7 +14,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -80,13 +79,10 @@ def speak(checkpoint: Path, texts: Sequence[str]) -> list[Answer]:
 def _answer(server: ServedCheckpoint, text: str, number: int, out: Path) -> Answer:
     voice = MAIN_VOICES[number % len(MAIN_VOICES)]
     body = {"input": text, "voice": voice, "seed": number, "response_format": "wav", "stream": False}
-    with closing(server.connect()) as connection:
-        connection.request("POST", "/v1/audio/speech", json.dumps(body), {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        content = response.read()
+    status, content = server.speech(body)
     if number % 100 == 99:
         print(f"spoke {number + 1}", file=sys.stderr, flush=True)
-    if response.status != HTTPStatus.OK:
+    if status != HTTPStatus.OK:
         return Answer(text, json.loads(content)["error"]["code"], None)
     wav = out / f"{number}.wav"
     wav.write_bytes(content)
@@ -119,10 +115,10 @@ def fault_of(row: Row) -> str | None:
     """
     if row["speech_s"] < _SILENT_BELOW_S:
         return SILENT
-    text = _words(row["text"])
-    heard = [_words(spoken(row[name]["heard"], "english").text) for name in RECOGNIZERS if name in row]
     if row["seconds"] > _RUNAWAY * expected_s(row["text"]):
         return RUNAWAY
+    text = _words(row["text"])
+    heard = [_words(spoken(row[name]["heard"], "english").text) for name in RECOGNIZERS if name in row]
     if RUNAWAY in faults(row, stopped=True) and all(len(words) > len(text) for words in heard):
         return RUNAWAY
     truncated = all(len(words) < len(text) and ending_lost(text, words) for words in heard)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 import socket
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -46,6 +48,13 @@ class ServedCheckpoint:
     def connect(self) -> http.client.HTTPConnection:
         """Return a new connection."""
         return http.client.HTTPConnection(_HOST, self.port, timeout=_TIMEOUT_S)
+
+    def speech(self, body: dict[str, object]) -> tuple[int, bytes]:
+        """Request speech. Return the status and the whole body of the response."""
+        with closing(self.connect()) as connection:
+            connection.request("POST", "/v1/audio/speech", json.dumps(body), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            return response.status, response.read()
 
     def _wait_ready(self, deadline: float) -> None:
         """Wait until the server is ready. Raises RuntimeError when it exits or takes too long."""

@@ -221,7 +221,7 @@ def test_on_a_gpu_the_second_chunk_waits_for_several_frames_as_long_as_the_clien
     assert GPU.next_batch({1: progress(pending=1, made=1, playback_origin=NOW, ended=True)}, NOW) == Batch([1], 1)
 
 
-def test_on_a_gpu_batches_that_no_client_needs_soon_have_time_between_them():
+def test_on_a_gpu_there_is_an_interval_between_batches_that_are_not_urgent():
     schedule = replace(GPU)
     streams = {number: progress(pending=12, made=20, playback_origin=NOW) for number in range(50)}
     assert len(schedule.next_batch(streams, NOW).streams) == 16

@@ -1,4 +1,4 @@
-"""Failures within a stage fail only the requests they affect."""
+"""Stages: failures fail only the requests they affect, and batches in flight keep their order and samples."""
 
 import queue
 import threading

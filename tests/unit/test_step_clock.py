@@ -1,4 +1,4 @@
-"""The next step is launched shortly before the GPU ends the one in flight."""
+"""The next step is launched shortly before the step in flight ends."""
 
 import pytest
 
@@ -25,9 +25,9 @@ class Gpu:
         self.ending, self.free_at = self.free_at, max(self.now, self.free_at) + seconds
 
     def step(self, seconds, late=0.0):
-        """Wait until a step is due, and ``late`` seconds more, launch it, and wait for the end of the one before.
+        """Wait until a step is due, and ``late`` seconds more, launch it, and wait for the end of the previous one.
 
-        Returns how long before the end of that one the launch began.
+        Returns how long before that end the launch began.
         """
         self.now += max(0.0, self.clock.due_in(self.now)) + late
         called = self.now

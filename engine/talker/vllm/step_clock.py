@@ -1,17 +1,17 @@
-"""Estimates when the step that the GPU runs will end, so that the next one is launched shortly before."""
+"""Estimates when the step that runs on the GPU will end, so that the next step can be launched shortly before."""
 
 from __future__ import annotations
 
 from collections import deque
 
 _STEPS = 8
-"""The shortest of this many steps is expected: a late launch would leave the GPU idle, an early one does not."""
+"""The estimate is the shortest of this many steps: a late launch leaves the GPU idle, an early one does not."""
 _MARGIN = 0.0005
 """Seconds for a thread to wake up and to get the interpreter."""
 
 
 class StepClock:
-    """Measures steps in seconds (``time.monotonic``). It expects nothing after an idle GPU or a late launch."""
+    """Times are in seconds (``time.monotonic``). After an idle GPU or a late launch there is no estimate at first."""
 
     def __init__(self) -> None:
         self._durations: deque[float] = deque(maxlen=_STEPS)
@@ -19,12 +19,12 @@ class StepClock:
         self._began = 0.0
 
     def started(self, now: float) -> None:
-        """Record that a GPU that was idle begins a step."""
+        """Record that the GPU was idle and begins a step."""
         self._durations.clear()
         self._began = now
 
     def ended(self, called: float, launched: float, ended: float, *, late: bool) -> None:
-        """Record that a step ended and the next one began, which was launched from ``called`` to ``launched``.
+        """Record that a step ended. The next step, which was launched from ``called`` to ``launched``, begins then.
 
         late: whether the step had ended before ``launched``, so that the GPU may have been idle.
         """

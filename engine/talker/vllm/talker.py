@@ -110,7 +110,7 @@ class VllmTalker:
         return bool(self._in_flight) or self._scheduler.runnable(paused)
 
     def step_due_in(self) -> float:
-        """Return the seconds until the next step should be launched: shortly before the GPU ends the one in flight."""
+        """Return the seconds until the next step should be launched, shortly before the step in flight ends."""
         return self._clock.due_in(time.monotonic()) if self._in_flight else 0.0
 
     def step(self, paused: Collection[int]) -> StepOutput:

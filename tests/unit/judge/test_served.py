@@ -1,14 +1,15 @@
 """Counts of faulty speech in the answers of a server."""
 
+from pathlib import Path
+
 import pytest
 
 from scripts.judge.expected import RUNAWAY, TRUNCATED
 from scripts.judge.figures import RECOGNIZERS
-from scripts.judge.served import SILENT, Answer, fault_of, mixed_texts, report
+from scripts.judge.recordings import Recording
+from scripts.judge.served import SILENT, Answer, fault_of, judge, mixed_texts, report
 
 TEXT = "The ferry leaves the harbour at noon and comes back before dark."
-
-
 LONGER = TEXT + " And then it comes back before dark."
 SHORTER = "The ferry leaves the harbour."
 
@@ -38,6 +39,16 @@ def row(seconds, *heard, speech=2.0, text=TEXT):
 )
 def test_speech_is_silent_runaway_or_truncated(scores, fault):
     assert fault_of(scores) == fault
+
+
+def test_pauses_that_a_text_asks_for_do_not_count_as_speech(monkeypatch):
+    monkeypatch.setattr(
+        "scripts.judge.served.run_judges", lambda recordings, judges: [row(15.0, TEXT)] * len(recordings)
+    )
+    answer = Answer("Typed.", None, Recording(Path("0.wav"), TEXT), pauses=11.0)
+    (judged,) = judge([Answer("?", "no_speech", None), answer])
+    assert judged["seconds"] == 4.0
+    assert fault_of(judged) is None
 
 
 def test_the_report_counts_errors_and_faults_and_names_each():
