@@ -7,8 +7,8 @@ audio first, sets the chunk size.
 
 On a CPU, a chunk never has more frames than the most urgent client has buffered; as decoding is faster than playback,
 no client runs dry. On a GPU, decoding takes about a millisecond, but each batch costs the host time, and each chunk
-costs the HTTP process time. So there, chunks have all frames that have arrived, streams with many frames do not join a
-batch of small chunks, and there is a minimum interval between batches that are not urgent.
+costs the HTTP process time. So there, chunks have all frames that have arrived, and streams with many frames do not
+join a batch of small chunks.
 
 Where the talker is slower than playback, underruns are certain: a stream that had many gets chunks of several frames,
 which cost less each, so the pauses are fewer and shorter in all. Streams that are not real-time come last: they wait
@@ -41,8 +41,6 @@ _REFILL_FRAMES = 4
 _GPU_CHUNK_FRAMES = 4
 """Minimum frames of a chunk after the first one on a GPU, if the client has more than ``_URGENT_SECONDS`` of audio."""
 _URGENT_SECONDS = 0.06
-_INTERVAL_PER_STREAM, _MAX_INTERVAL = 0.0001, 0.008
-"""Minimum interval between batches on a GPU that are not urgent, in seconds: for each waiting stream, and at most."""
 _URGENT_FRAMES = 8
 """Maximum total frames of a warm-up batch with more than one stream.
 
@@ -100,13 +98,12 @@ class Batch:
     frames: int
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """The scheduling rules.
 
     lead: seconds of audio left to play when the next chunk is due. padded: see ``engine.code2wav.base.Decoder``; only
-    decoders on a GPU are padded. non_urgent_from: when the next batch may start in which every client has more than
-    ``lead`` seconds of audio left.
+    decoders on a GPU are padded.
     """
 
     first_frames: int
@@ -114,7 +111,6 @@ class Schedule:
     max_batch_frames: int
     lead: float
     padded: bool = False
-    non_urgent_from: float = -inf
 
     @staticmethod
     def from_config(config: Code2WavConfig, *, padded: bool) -> Schedule:
@@ -133,19 +129,17 @@ class Schedule:
         complete = progress.ended or ready >= self.max_chunk_frames
         if ready == 0:
             return inf
-        non_urgent = max(now, self.non_urgent_from)
         if not progress.realtime:
-            return non_urgent if complete else inf
+            return now if complete else inf
         if progress.playback_origin is None:
             return -inf if complete or ready >= self.first_frames else inf
-        if not complete and ready < self._min_frames(progress):
-            return inf
-        deadline = progress.underrun_at - self.lead
         if complete:
-            return min(deadline, non_urgent)
+            return now
+        if ready < self._min_frames(progress):
+            return inf
         if self.padded and ready < _GPU_CHUNK_FRAMES:
             return progress.underrun_at - min(self.lead, _URGENT_SECONDS)
-        return deadline
+        return progress.underrun_at - self.lead
 
     def next_due(self, streams: Mapping[int, Progress], now: float) -> float:
         """Return when the next chunk of any stream is due; inf if all must wait for more frames or credit."""
@@ -157,10 +151,7 @@ class Schedule:
         if not due_streams:
             return None
         due_streams.sort(key=lambda stream: streams[stream].underrun_at)
-        most_urgent = streams[due_streams[0]]
-        frames = self._chunk_frames(most_urgent, now)
-        if self.padded and most_urgent.underrun_at - self.lead > now:
-            self.non_urgent_from = now + min(_INTERVAL_PER_STREAM * len(streams), _MAX_INTERVAL)
+        frames = self._chunk_frames(streams[due_streams[0]], now)
         batch = [stream for stream in due_streams if self._joins(streams[stream], frames, now)]
         return Batch(batch[: self._batch_size(len(batch), frames)], frames)
 

@@ -33,13 +33,13 @@ def randn(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
     """Return what ``torch.randn`` returns on a CPU with AVX2: float32 [shape]. generator: of the CPU."""
     size = math.prod(shape)
     if size < _BLOCK:
-        return torch.randn(shape, generator=generator)
-    uniform = torch.rand(size, generator=generator).numpy()
+        return torch.randn(shape, generator=generator, device="cpu")
+    uniform = torch.rand(size, generator=generator, device="cpu").numpy()
     values = np.empty(size, np.float32)
     whole = size - size % _BLOCK
     values[:whole] = _box_muller(uniform[:whole])
     if whole < size:
-        values[-_BLOCK:] = _box_muller(torch.rand(_BLOCK, generator=generator).numpy())
+        values[-_BLOCK:] = _box_muller(torch.rand(_BLOCK, generator=generator, device="cpu").numpy())
     return torch.from_numpy(values).reshape(shape)
 
 
