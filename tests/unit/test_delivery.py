@@ -1,0 +1,66 @@
+"""Received audio reaches its requests in order, first chunks before later chunks of other requests."""
+
+import asyncio
+
+from engine.client.delivery import Delivery
+from engine.transfer import Kind, Record
+
+
+def record(stream, sequence, kind=Kind.DATA):
+    return Record(stream, kind, sequence, 1, 0.0, b"")
+
+
+async def iterations(condition):
+    """Return after how many iterations of the event loop ``condition`` holds."""
+    for count in range(1000):
+        if condition():
+            return count
+        await asyncio.sleep(0)
+    raise AssertionError("the condition never holds")
+
+
+async def test_first_chunks_do_not_wait_for_later_chunks_that_arrived_before():
+    delivered = []
+    delivery = Delivery(delivered.append)
+    delivery.add([record(stream, 9) for stream in range(100)])
+    delivery.add([record(200, 1), record(200, 2), record(200, 3)])
+    assert delivered == [record(200, 1), record(200, 2), record(200, 3)]
+    assert await iterations(lambda: len(delivered) == 103) > 5
+    assert delivered[3:] == [record(stream, 9) for stream in range(100)]
+
+
+async def test_the_records_of_a_stream_keep_their_order():
+    delivered = []
+    delivery = Delivery(delivered.append)
+    sent = [record(7, number) for number in range(1, 30)] + [record(7, 30, Kind.END)]
+    for start in range(0, 30, 2):
+        delivery.add(sent[start : start + 2])
+        await asyncio.sleep(0)
+    await iterations(lambda: len(delivered) == 30)
+    assert delivered == sent
+
+
+async def test_the_end_of_a_short_stream_follows_its_chunk():
+    delivered = []
+    delivery = Delivery(delivered.append)
+    delivery.add([record(1, 1), record(1, 2, Kind.END)])
+    assert await iterations(lambda: len(delivered) == 2) <= 2
+    assert [each.kind for each in delivered] == [Kind.DATA, Kind.END]
+
+
+async def test_more_records_per_iteration_while_many_wait():
+    delivered = []
+    delivery = Delivery(delivered.append)
+    delivery.add([record(stream, 5) for stream in range(10_000)])
+    assert await iterations(lambda: len(delivered) == 10_000) < 200
+
+
+async def test_flush_delivers_everything_once():
+    delivered = []
+    delivery = Delivery(delivered.append)
+    delivery.add([record(stream, 5) for stream in range(50)])
+    delivery.flush()
+    assert len(delivered) == 50
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(delivered) == 50
