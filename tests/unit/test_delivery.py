@@ -1,4 +1,4 @@
-"""Received audio reaches its requests in order, first chunks before later chunks of other requests."""
+"""Received audio reaches its requests in order, first and last chunks before others of other requests."""
 
 import asyncio
 
@@ -40,12 +40,13 @@ async def test_the_records_of_a_stream_keep_their_order():
     assert delivered == sent
 
 
-async def test_the_end_of_a_short_stream_follows_its_chunk():
+async def test_an_end_is_delivered_at_once_after_the_waiting_chunks_of_its_stream():
     delivered = []
     delivery = Delivery(delivered.append)
-    delivery.add([record(1, 1), record(1, 2, Kind.END)])
-    assert await iterations(lambda: len(delivered) == 2) <= 2
-    assert [each.kind for each in delivered] == [Kind.DATA, Kind.END]
+    delivery.add([*(record(stream, 9) for stream in range(100)), record(50, 10), record(50, 11, Kind.END)])
+    assert delivered == [record(50, 9), record(50, 10), record(50, 11, Kind.END)]
+    await iterations(lambda: len(delivered) == 102)
+    assert [each.stream for each in delivered[3:]] == [stream for stream in range(100) if stream != 50]
 
 
 async def test_more_records_per_iteration_while_many_wait():
