@@ -34,7 +34,7 @@ from engine.checkpoint.checksums import Checksums
 from engine.checkpoint.speech_profile import read_speech_profile
 from engine.protocol.request import SAMPLE_RATE, SamplingParams, SpeechRequest
 from engine.protocol.speech_profile import SpeechProfile
-from server.long_text.joints import sound
+from server.audio.onset import sound
 from server.long_text.segments import Turn, segments
 from server.settings import load_settings
 from server.text.frontend import spoken

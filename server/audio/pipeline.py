@@ -3,50 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.protocol.request import SAMPLE_RATE, AudioChunk
-from engine.protocol.samples import audible, has_audible, to_float32, to_int16
+from engine.protocol.request import SAMPLE_RATE
+from engine.protocol.samples import to_float32, to_int16
 from server.audio.encoders import Format
 from server.audio.filters import Resampler, Stretch
-
-PRE_ROLL = SAMPLE_RATE // 50
-"""Samples kept before the first audible one when silence is trimmed (20 ms), so that the onset is not cut."""
-
-
-async def from_first_audio(chunks: AsyncIterable[AudioChunk], trim: bool) -> AsyncIterator[NDArray[np.int16]]:
-    """Yield the samples of ``chunks``, and nothing before the first audible sample.
-
-    The first item includes the silence before it, or with ``trim`` only its last ``PRE_ROLL`` samples.
-    A completely silent utterance is yielded as one item at its end.
-    """
-    leading: list[NDArray[np.int16]] = []
-    heard = False
-    async for chunk in chunks:
-        if heard:
-            yield chunk.samples
-            continue
-        leading.append(chunk.samples)
-        heard = has_audible(chunk.samples)
-        if heard:
-            yield _from_onset(leading) if trim else np.concatenate(leading)
-    if not heard and leading:
-        yield np.concatenate(leading)
-
-
-def silence_before(samples: NDArray[np.int16]) -> int:
-    """Return the number of samples before the first audible one; 0 if none is audible."""
-    return int(np.argmax(audible(samples))) if len(samples) else 0
-
-
-def _from_onset(blocks: list[NDArray[np.int16]]) -> NDArray[np.int16]:
-    samples = np.concatenate(blocks)
-    return samples[max(0, silence_before(samples) - PRE_ROLL) :]
 
 
 class _Filter(Protocol):

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from engine.protocol.engine import EngineStream
 from engine.protocol.request import CODEBOOKS, AudioChunk, Completion, FinishReason, SpeechRequest
+from server.audio.onset import Samples
 from server.live.live_pieces import LivePiece, LivePieces
-from server.long_text.joints import Joiner, Samples
+from server.long_text.joints import Joiner
 from server.long_text.pace import Pace
 from server.long_text.pieces import SENTENCE_PAUSE
 from server.long_text.segments import seed_of

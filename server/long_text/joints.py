@@ -5,33 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.protocol.request import SAMPLE_RATE
-from engine.protocol.samples import FULL_SCALE
+from server.audio.onset import BLOCK, Samples, sound
 
-_BLOCK = SAMPLE_RATE // 100
-"""Samples whose loudness is measured together (10 ms)."""
-_LOUD = 10 ** (-50 / 20) * FULL_SCALE
-"""-50 dBFS: blocks with a higher root mean square are sound. Breath and decay are, the noise of the codec is not."""
-_ONSET = 3 * _BLOCK
-"""Samples kept before the first sound of a piece (30 ms), because soft consonants begin below ``_LOUD``."""
+_ONSET = 3 * BLOCK
+"""Samples kept before the first sound of a piece (30 ms), because soft consonants begin below -50 dBFS."""
 _SILENCE = SAMPLE_RATE
 """Maximum number of samples of silence in one array."""
 _NONE = np.zeros(0, np.int16)
-
-Samples = NDArray[np.int16]
-
-
-def sound(samples: Samples) -> tuple[int, int]:
-    """Return the indices of the first sample of sound and of the sample after the last one; (length, 0) if none."""
-    whole = -(-len(samples) // _BLOCK) * _BLOCK
-    blocks = np.zeros(whole, np.float32)
-    blocks[: len(samples)] = samples
-    loud = np.flatnonzero(np.square(blocks.reshape(-1, _BLOCK)).mean(axis=1) > _LOUD**2)
-    if not len(loud):
-        return len(samples), 0
-    return int(loud[0]) * _BLOCK, min(len(samples), (int(loud[-1]) + 1) * _BLOCK)
 
 
 class Joiner:

@@ -8,12 +8,14 @@ from contextlib import asynccontextmanager, closing
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import SpeechRequest
 from server.audio.encoders import FORMATS
+from server.audio.onset import AFTER_REFERENCE, AS_MADE, TRIMMED, Onset
 from server.audio.pipeline import AudioPipeline
 from server.guards.guard import guarded
 from server.long_text.segments import Turn
 from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
 from server.services import Services
+from server.settings import Settings
 from server.synthesis.admission_ticket import AdmissionTicket
 from server.synthesis.engine_request import speech_request, submit, task_of
 from server.synthesis.first_audio_deadline import FirstAudioDeadline
@@ -64,16 +66,26 @@ async def start_synthesis(
         else:
             silent = False
             stream = submit_live(turns[0].request)
-        trim = services.settings.trim_leading_silence
+        onset = _onset(turns[0], services.settings)
         timing = None if silent else _word_timing(body, model, services)
         record.times_words = timing is not None
         if timing is not None:
             stream = TimedStream(stream, timing, turns[0].request)
-        made = Utterance(stream, pipeline, record, ticket, speed=body.speed, trim=trim, timing=timing)
+        made = Utterance(stream, pipeline, record, ticket, speed=body.speed, onset=onset, timing=timing)
         with closing(made) as utterance:
             async with deadline.enforced():
                 await utterance.wait_for_first_audio()
             yield utterance
+
+
+def _onset(turn: Turn, settings: Settings) -> Onset:
+    """Return how the audio of a request begins that begins with ``turn``."""
+    if settings.trim_leading_silence:
+        return TRIMMED
+    voice, text = turn.request.voice, turn.request.text
+    in_context = voice is not None and voice.codes is not None
+    begins_with_pause = any(not text[: pause.position].strip() for pause in turn.pauses)
+    return AFTER_REFERENCE if in_context and not begins_with_pause else AS_MADE
 
 
 def _silence(turn: Turn) -> AudioStream:

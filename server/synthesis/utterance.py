@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import SAMPLE_RATE, Completion
-from server.audio.pipeline import AudioPipeline, from_first_audio, silence_before
+from engine.protocol.samples import has_audible
+from server.audio.onset import Onset, from_onset, silence_before
+from server.audio.pipeline import AudioPipeline
 from server.synthesis.admission_ticket import AdmissionTicket
 from server.synthesis.word_timing import Words, WordTiming
 from server.telemetry.record import RequestRecord
@@ -30,7 +32,7 @@ class Utterance:
         record: is told what happens.
         ticket: is told how much audio the client receives.
         speed: playback speed of the file.
-        trim: whether to trim leading silence.
+        onset: how the audio begins.
         timing: times the words of ``stream``; None if the request does not want them.
 
     Attributes:
@@ -45,7 +47,7 @@ class Utterance:
         ticket: AdmissionTicket,
         *,
         speed: float,
-        trim: bool,
+        onset: Onset,
         timing: WordTiming | None = None,
     ) -> None:
         self._stream = stream
@@ -54,7 +56,7 @@ class Utterance:
         self._record = record
         self._ticket = ticket
         self._speed = speed
-        self._blocks = from_first_audio(stream, trim)
+        self._blocks = from_onset(stream, onset)
         self._first = _NO_SAMPLES
         self.completion: Completion | None = None
 
@@ -73,7 +75,8 @@ class Utterance:
         self._first = await self._next_block()
         if self._timing is not None:
             self._timing.set_kept(len(self._first))
-        self._record.set_first_audio(silence_before(self._first) / SAMPLE_RATE)
+        silence = silence_before(self._first) if has_audible(self._first) else 0
+        self._record.set_first_audio(silence / SAMPLE_RATE)
 
     async def encoded(self) -> AsyncGenerator[bytes, None]:
         """Yield the audio file in non-empty pieces. Raises EngineError when the engine fails midway."""

@@ -125,6 +125,27 @@ def test_silence_after_the_speech_is_not_continued(speaking: Serving, recording:
     assert changes.startswith("trimmed 3.")
 
 
+def seconds_before_speech(pcm: bytes) -> float:
+    """Return the time before the first 10 ms that are louder than -50 dBFS, at 24 kHz."""
+    windows = np.frombuffer(pcm, np.int16)[: len(pcm) // 480 * 240].reshape(-1, 240) / 32768
+    return float(np.argmax(np.square(windows).mean(1) > 1e-5) / 100)
+
+
+@pytest.mark.parametrize("after", [0.0, 0.1, 0.3])
+def test_a_clone_in_context_does_not_begin_with_the_pause_after_its_reference(
+    speaking: Serving, recording: NDArray[np.float32], after: float
+) -> None:
+    spoken = np.flatnonzero(np.abs(recording) > 0.02)[-1] + 1
+    url = data_url(padded(recording[:spoken], after))
+    for text in ("Please write your name at the top.", "The bus was late again, so I walked to the office."):
+        fields = {"ref_audio": url, "ref_text": TRANSCRIPT, "seed": 1}
+        audio, _ = clone(speaking, f"onset-{after}-{len(text)}", input=text, **fields)
+        assert loud_seconds(audio) > 0.8
+        assert seconds_before_speech(audio) <= 0.15
+    audio, _ = clone(speaking, f"pause-{after}", input="[pause 1s] Please write your name at the top.", **fields)
+    assert 0.9 < seconds_before_speech(audio) < 1.15
+
+
 def test_a_clone_whose_transcript_does_not_match_is_audible(speaking: Serving, recording: NDArray[np.float32]) -> None:
     fields = {"input": "Hello there.", "ref_text": PLACEHOLDER, "max_new_tokens": 50}
     audio, changes = clone(speaking, "placeholder", ref_audio=data_url(recording), **fields)

@@ -14,7 +14,7 @@ from benchmarks.lib.timed_speech import TimedSpeech, read_timed_speech
 from engine.protocol.request import AudioChunk, Completion, FinishReason, SpeechRequest
 from server.alignment.timed_words import WordTime
 from server.alignment.worker import aligner_threads
-from server.audio.pipeline import from_first_audio
+from server.audio.onset import TRIMMED, from_onset
 from server.long_text.segments import Segment
 from server.long_text.speech import LongSpeech
 from server.long_text.spoken_piece import SpokenPiece
@@ -82,7 +82,7 @@ async def test_one_utterance(threads: Executor, speed: float) -> None:
 
 async def test_silence_that_is_trimmed_counts_for_nothing(threads: Executor) -> None:
     words = timing(threads)
-    blocks = from_first_audio(TimedStream(Speaker(said(RECORDINGS[0])), words, said(RECORDINGS[0])), True)
+    blocks = from_onset(TimedStream(Speaker(said(RECORDINGS[0])), words, said(RECORDINGS[0])), TRIMMED)
     first = await anext(blocks)
     words.set_kept(len(first))
     kept = len(first) + sum([len(block) async for block in blocks])
