@@ -42,12 +42,14 @@ class NamedVoice(_Section):
 class Voices(_Section):
     """The speakers. mixed: number of additional mixtures. varied: number of speakers with changed bodies.
 
+    first: named voice that the checkpoint lists first, which makes it the default voice.
     rows: named voices that ``voice_rows`` replaces after the training, each by weights of the teacher's voices.
     varied_share: of the utterances that are not of named voices. unseen: number of mixtures only for the judge.
     speed: range.
     """
 
     named: dict[str, NamedVoice]
+    first: str
     rows: dict[str, dict[str, float]]
     mixed: int
     varied: int

@@ -81,7 +81,9 @@ def codec_architecture(pocket: Pocket) -> CodecArchitecture:
 
 def _talker(pocket: Pocket) -> dict[str, Any]:
     size, hidden = pocket.codec.codebook_size, pocket.talker.model.hidden
-    speakers = {name: size + _FIRST_SPEAKER + index for index, name in enumerate(pocket.voices.named)}
+    numbers = {name: size + _FIRST_SPEAKER + index for index, name in enumerate(pocket.voices.named)}
+    first = pocket.voices.first
+    speakers = {first: numbers[first], **numbers}
     text_vocab = pocket.texts.vocabulary + len(SPECIAL_TOKENS)
     return {
         "model_type": "qwen3_tts_talker",

@@ -49,7 +49,7 @@ def test_a_run_can_be_resumed_and_its_talker_assembled(pocket, config, tmp_path,
         assembling,
         *["--config", config, "--out", tmp_path / "folder", "--talker", out / "talker.safetensors", "--random-missing"],
     )
-    assert "speakers ava, adam" in capsys.readouterr().out
+    assert "speakers emma, ava, adam" in capsys.readouterr().out
     with (tmp_path / "folder" / "speech_tokenizer" / "model.safetensors").open("r+b") as codec:
         codec.seek(-1, os.SEEK_END)
         codec.write(b"?")
