@@ -8,17 +8,17 @@ another one can begin. Other chunks can wait: their clients have audio.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
-from itertools import islice
 
 from engine.transfer import Kind, Record
 
 _FIRST_CHUNKS = 3
 """Chunks of a stream that are never delayed. With the third one a client has about 0.3 s of audio."""
 _AT_A_TIME = 8
-_MAX_ITERATIONS = 16
-"""In each iteration of the event loop at least ``_AT_A_TIME`` waiting streams get their chunks, and at least one
-``_MAX_ITERATIONS``-th of them, so that none waits long however many there are."""
+"""Number of waiting streams that get their chunks in one iteration of the event loop."""
+_MAX_WAIT = 0.05
+"""Seconds after which a chunk no longer waits: a busy event loop must not make clients run out of audio."""
 
 
 class Delivery:
@@ -46,8 +46,10 @@ class Delivery:
             self._deliver_waiting(stream)
 
     def _deliver_some(self) -> None:
-        count = max(_AT_A_TIME, len(self._waiting) // _MAX_ITERATIONS)
-        for stream in list(islice(self._waiting, count)):
+        overdue = time.monotonic() - _MAX_WAIT
+        for number, (stream, records) in enumerate(list(self._waiting.items())):
+            if number >= _AT_A_TIME and records[0].time > overdue:
+                break
             self._deliver_waiting(stream)
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._deliver_some)

@@ -1,13 +1,17 @@
 """Received audio reaches its requests in order, first and last chunks before others of other requests."""
 
 import asyncio
+import time
 
 from engine.client.delivery import Delivery
 from engine.transfer import Kind, Record
 
 
-def record(stream, sequence, kind=Kind.DATA):
-    return Record(stream, kind, sequence, 1, 0.0, b"")
+NOW = time.monotonic()
+
+
+def record(stream, sequence, kind=Kind.DATA, sent=NOW + 3600):
+    return Record(stream, kind, sequence, 1, sent, b"")
 
 
 async def iterations(condition):
@@ -49,11 +53,14 @@ async def test_an_end_is_delivered_at_once_after_the_waiting_chunks_of_its_strea
     assert [each.stream for each in delivered[3:]] == [stream for stream in range(100) if stream != 50]
 
 
-async def test_more_records_per_iteration_while_many_wait():
+async def test_old_records_are_delivered_together():
     delivered = []
     delivery = Delivery(delivered.append)
-    delivery.add([record(stream, 5) for stream in range(10_000)])
-    assert await iterations(lambda: len(delivered) == 10_000) < 200
+    delivery.add([record(stream, 5, sent=NOW - 1) for stream in range(500)])
+    delivery.add([record(stream, 5) for stream in range(500, 600)])
+    await iterations(lambda: delivered)
+    assert len(delivered) == 500
+    await iterations(lambda: len(delivered) == 600)
 
 
 async def test_flush_delivers_everything_once():
