@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.client.delivery import Delivery
 from engine.client.process import EngineProcess
 from engine.client.restarts import EngineRestarts
 from engine.client.stream import ResponseQueue, SpeechStream, unreachable_error
@@ -53,7 +52,6 @@ class EngineClient:
         self._stream_ids = itertools.count(1)
         self._open_requests: dict[int, ResponseQueue] = {}
         self._probes: dict[int, ResponseQueue] = {}
-        self._delivery = Delivery(self._put)
         self._worker: EngineProcess | None = None
         self._watchdog: Watchdog | None = None
         self._verification: asyncio.Task[None] | None = None
@@ -245,7 +243,8 @@ class EngineClient:
                 self._put(record)
         if self._watchdog is not None:
             self._report_to_watchdog(self._watchdog, audio)
-        self._delivery.add(audio)
+        for record in audio:
+            self._put(record)
 
     def _report_to_watchdog(self, watchdog: Watchdog, audio: list[Record]) -> None:
         """Report audio of requests to the watchdog, and failures that the request itself did not cause."""
@@ -327,7 +326,6 @@ class EngineClient:
             self._load_timer.cancel()
 
     def _fail_all(self, error: EngineError) -> None:
-        self._delivery.flush()
         for responses in [*self._open_requests.values(), *self._probes.values()]:
             responses.fail(error)
 
