@@ -118,7 +118,9 @@ class Settings(BaseSettings):
         "`off` delivers everything.",
     )
     trim_leading_silence: bool = Field(
-        False, description="Remove the silence before the first audible sample, except for the last 20 ms."
+        False,
+        description="Remove the silence before the first audible sample, except for the last 20 ms. Clones in context "
+        "never have more than 0.1 s of it.",
     )
     api_key: SecretStr | None = Field(
         None, description="API key that requests must send. Prefer SONANT_API_KEY to a configuration file."
