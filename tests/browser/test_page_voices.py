@@ -30,7 +30,7 @@ def test_a_blend_of_two_voices(playground: Playground, tmp_path: Path) -> None:
     page.get_by_label("Weight of george").fill("25")
     expect(first.get_by_role("slider")).to_have_attribute("aria-valuetext", "67 %")
     samples = playground.speak_to_the_end()
-    assert '"voices":[{"voice":"ava","weight":0.5},{"voice":"george","weight":0.25}]' in playground.curl.inner_text()
+    assert '"voices":[{"voice":"emma","weight":0.5},{"voice":"george","weight":0.25}]' in playground.curl.inner_text()
     assert run_curl(playground.copy_curl(), tmp_path).tobytes() == samples.tobytes()
 
 
@@ -46,7 +46,7 @@ def test_voices_can_be_added_to_and_removed_from_a_blend(playground: Playground)
     expect(rows).to_have_count(1)
     expect(page.get_by_role("button", name="Add a voice")).to_be_focused()
     expect(page.get_by_role("button", name="Remove")).to_be_hidden()
-    assert playground.request_body()["voices"] == [{"voice": "emma", "weight": 0.5}]
+    assert playground.request_body()["voices"] == [{"voice": "adam", "weight": 0.5}]
 
 
 @pytest.mark.parametrize("transcript", ["This is how I sound today.", ""], ids=["in context", "embedding only"])

@@ -136,7 +136,7 @@ def test_every_openai_voice_maps_to_a_speaker_of_the_shipped_checkpoint() -> Non
     speakers = json.loads(Path(settings.engine.model, "config.json").read_text())["talker_config"]["spk_id"]
     assert settings.voice_aliases.keys() == OPENAI_VOICES
     assert set(settings.voice_aliases.values()) <= speakers.keys()
-    assert next(iter(speakers)) == "ava"
+    assert next(iter(speakers)) == "emma"
 
 
 def test_a_hub_name_is_kept_and_gives_the_served_name(tmp_path: Path) -> None:
