@@ -5,7 +5,8 @@
 The engine runs as in ``sonant serve`` with the configuration, and texts and lengths are those of ``sonant bench
 --frames text``. So the difference between the figures and those of ``benchmarks.http.serve -c N`` is the cost of HTTP.
 Prints for each number of clients the time to the first chunk (median, 95th percentile), seconds of audio per second,
-and CPU time of this process as a share of one core.
+and CPU time of this process as a share of one core. ``benchmarks.cpu.pipeline`` compares placements of Code2Wav with
+utterances that begin together.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ async def measure(engine: EngineClient, at_once: int, each: int) -> dict[str, fl
     cpu, began = time.process_time(), time.perf_counter()
     await asyncio.gather(*(use(engine, load) for _ in range(at_once)))
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    median, late = 1000 * np.quantile(load.first_chunk_seconds, (0.5, 0.95))
+    median, p95 = 1000 * np.quantile(load.first_chunk_seconds, (0.5, 0.95))
     audio = load.frames * SAMPLES_PER_FRAME / SAMPLE_RATE
-    return {"at_once": at_once, "first_ms": median, "p95_ms": late, "audio": audio / seconds, "busy": cpu / seconds}
+    return {"at_once": at_once, "first_ms": median, "p95_ms": p95, "audio": audio / seconds, "busy": cpu / seconds}
 
 
 async def run(args: argparse.Namespace) -> list[dict[str, float]]:

@@ -18,7 +18,8 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -145,14 +146,20 @@ def main() -> None:
     args = parser.parse_args()
     os.environ |= {STEP_MS: "0", BATCH_MS: "0", SWITCH_MS: "5", LAUNCHES: "0"}
     print("{cpu}, {cores} cores; Python {python}".format(**machine()), flush=True)
+    with stand_in_server(max([*args.at_once, *args.bursts, 1])) as (address, server):
+        measure(RequestSender(address), server, args)
+
+
+@contextmanager
+def stand_in_server(most: int) -> Iterator[tuple[str, Processes]]:
+    """Run a server with ``most`` slots and stand-ins for its models. Yield its address and its processes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         config = folder / "config.yaml"
-        config.write_text(yaml.safe_dump(stand_in_settings(folder, max([*args.at_once, *args.bursts, 1]))))
+        config.write_text(yaml.safe_dump(stand_in_settings(folder, most)))
         program = ("benchmarks.lib.stand_in_engine", "server.cli.main")
         with serving.running_server(config, folder / "log", program=program) as (address, _):
-            server = processes(serving.supervisor_process().pid)
-            measure(RequestSender(address), server, args)
+            yield address, processes(serving.supervisor_process().pid)
 
 
 def stand_in_settings(folder: Path, most: int) -> dict[str, object]:

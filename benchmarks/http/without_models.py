@@ -13,24 +13,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
-import time
-from pathlib import Path
 
-import yaml
-
-from benchmarks.http.request_cost import cpu_seconds, stand_in_settings
+from benchmarks.http.request_cost import cpu_seconds, stand_in_server
 from benchmarks.http.serve import run_bench
-from benchmarks.lib import serving
-from benchmarks.lib.processes import Processes, processes
+from benchmarks.lib.processes import Processes
 from benchmarks.lib.report import machine
 from benchmarks.lib.stand_in_engine import BATCH_MS, LAUNCHES, STEP_MS, SWITCH_MS
 
 
-def measure(address: str, server: Processes, options: list[str]) -> None:
-    """Run the loads and print a line for each."""
-    for load in options:
-        before, began = cpu_seconds(server), time.perf_counter()
+def measure(address: str, server: Processes, loads: list[str]) -> None:
+    """Run the loads, each given as options of ``sonant bench``, and print a line for each."""
+    for load in loads:
+        before = cpu_seconds(server)
         [figures] = run_bench(address, ["--frames", "text", *load.split()])
         cpu = cpu_seconds(server) - before
         http, _, talker, code2wav, _ = cpu / figures["wall_seconds"]
@@ -38,8 +32,7 @@ def measure(address: str, server: Processes, options: list[str]) -> None:
         print(
             f"{figures['load']}: first chunk {first['p50']:.1f} / {first['p95']:.1f} ms, "
             f"{figures['audio_seconds_a_second']:,.0f} audio s/s, {figures['underruns']} underruns; "
-            f"HTTP {http:.0%}, talker {talker:.0%}, Code2Wav {code2wav:.0%} of a core; "
-            f"{time.perf_counter() - began:.0f} s",
+            f"HTTP {http:.0%}, talker {talker:.0%}, Code2Wav {code2wav:.0%} of a core",
             flush=True,
         )
 
@@ -56,13 +49,8 @@ def main() -> None:
     args = parser.parse_args()
     os.environ |= {STEP_MS: args.step_ms, BATCH_MS: args.batch_ms, SWITCH_MS: "0.5", LAUNCHES: "0"}
     print("{cpu}, {cores} cores; Python {python}".format(**machine()), flush=True)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        config = folder / "config.yaml"
-        config.write_text(yaml.safe_dump(stand_in_settings(folder, args.slots)))
-        program = ("benchmarks.lib.stand_in_engine", "server.cli.main")
-        with serving.running_server(config, folder / "log", program=program) as (address, _):
-            measure(address, processes(serving.supervisor_process().pid), args.load or ["-c 256"])
+    with stand_in_server(args.slots) as (address, server):
+        measure(address, server, args.load or ["-c 256"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where the audio of an utterance begins: holds back what precedes its first sound, and trims it."""
+"""The beginning of an utterance: holds back the silence before its first sound, and trims it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from engine.protocol.samples import FULL_SCALE, audible
 BLOCK = SAMPLE_RATE // 100
 """Samples whose loudness is measured together (10 ms)."""
 _LOUD = 10 ** (-50 / 20) * FULL_SCALE
-"""-50 dBFS: blocks with a higher root mean square are sound. Breath and decay are, the noise of the codec is not."""
+"""-50 dBFS: blocks with a higher root mean square are sound. Breath is, the noise of the codec is not."""
 _LONGEST_PAUSE = SAMPLE_RATE
-"""Samples after which a clone in context is no longer expected to become louder than -50 dBFS: it is a quiet one."""
+"""Maximum number of samples to hold back while a clone in context is below -50 dBFS: its speech may be that quiet."""
 
 Samples = NDArray[np.int16]
 
@@ -50,7 +50,7 @@ def silence_before(samples: Samples) -> int:
 
 
 def _pause_before(samples: Samples) -> int:
-    """Return the number of samples before the first sound. The decay of a reference's last sound is not sound."""
+    """Return the number of samples before the first sound above -50 dBFS. A reference's last sound decays below."""
     pause = sound(samples)[0]
     return pause if pause < len(samples) or pause < _LONGEST_PAUSE else silence_before(samples)
 

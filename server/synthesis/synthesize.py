@@ -79,7 +79,7 @@ async def start_synthesis(
 
 
 def _onset(turn: Turn, settings: Settings) -> Onset:
-    """Return how the audio of a request begins that begins with ``turn``."""
+    """Return how the audio of a request begins. turn: its first turn."""
     if settings.trim_leading_silence:
         return TRIMMED
     voice, text = turn.request.voice, turn.request.text

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import SAMPLE_RATE, Completion
-from engine.protocol.samples import has_audible
 from server.audio.onset import Onset, from_onset, silence_before
 from server.audio.pipeline import AudioPipeline
 from server.synthesis.admission_ticket import AdmissionTicket
@@ -75,8 +74,8 @@ class Utterance:
         self._first = await self._next_block()
         if self._timing is not None:
             self._timing.set_kept(len(self._first))
-        silence = silence_before(self._first) if has_audible(self._first) else 0
-        self._record.set_first_audio(silence / SAMPLE_RATE)
+        silence = silence_before(self._first)
+        self._record.set_first_audio(silence / SAMPLE_RATE if silence < len(self._first) else 0.0)
 
     async def encoded(self) -> AsyncGenerator[bytes, None]:
         """Yield the audio file in non-empty pieces. Raises EngineError when the engine fails midway."""
