@@ -21,8 +21,8 @@ from tests.server.test_bad_input import check
 from tests.server.test_metrics import metric, scrape
 from tests.support.random_checkpoint import RandomCheckpoints
 
-LONG = endless(max_new_tokens=800)
-"""A minute of speech: the engine pauses it until the client reads."""
+LONG = endless(max_new_tokens=800, sample_rate=48_000)
+"""6 MB of speech: more than socket buffers hold (4 MB), so it does not end before the client reads."""
 
 
 @pytest.fixture(scope="module")
