@@ -24,7 +24,7 @@ _MIN_PRODUCTS = 50_000_000
 _FASTER = 0.8
 """bfloat16, which is less accurate, is used if it takes at most this share of the time of int16."""
 _FRAMES = 4
-_SECONDS = 0.1
+_SECONDS = 0.05
 """Minimum time of each measurement."""
 _REST = 0.35
 """Time of everything but the wide convolutions, relative to that of the wide convolutions in float32."""

@@ -134,7 +134,8 @@ def measure(
     """
     plans: dict[WeightFormat, CpuPlan] = {}
     for name in formats:
-        plans[name] = _measure_format(shape, decoder, dtype, name, threads)
+        thorough = every or name == formats[-1]
+        plans[name] = _measure_format(shape, decoder, dtype, name, threads, thorough=thorough)
         if not every and _factor(plans[name]) <= _REAL_TIME:
             break
     forget_layers()
@@ -145,15 +146,24 @@ def measure(
 
 
 def _measure_format(
-    shape: FrameShape, decoder: DecoderArchitecture, dtype: torch.dtype, name: WeightFormat, threads: ThreadCounts
+    shape: FrameShape,
+    decoder: DecoderArchitecture,
+    dtype: torch.dtype,
+    name: WeightFormat,
+    threads: ThreadCounts,
+    *,
+    thorough: bool,
 ) -> CpuPlan:
-    code2wav = code2wav_ms(decoder, dtype, threads.side_by_side)
-    side_by_side = max(frame_ms(shape, name, threads.side_by_side), code2wav)
+    """Measure a format. Unless ``thorough``, taking turns is measured only if it might hold real time."""
+    code2wav, talker = code2wav_ms(decoder, dtype, threads.side_by_side), frame_ms(shape, name, threads.side_by_side)
+    side_by_side = max(talker, code2wav)
     if threads.in_turn is not None and side_by_side > _AMPLE * FRAME_MS:
         code2wav_in_turn = code2wav_ms(decoder, dtype, threads.in_turn)
-        in_turn = frame_ms(shape, name, threads.in_turn) + code2wav_in_turn
-        if in_turn < _CLEARLY_FASTER * side_by_side:
-            return CpuPlan(name, dtype, threads.in_turn, True, {name: in_turn}, code2wav_in_turn)
+        fastest_in_turn = talker * threads.side_by_side / threads.in_turn + code2wav_in_turn
+        if thorough or fastest_in_turn <= _REAL_TIME * FRAME_MS:
+            in_turn = frame_ms(shape, name, threads.in_turn) + code2wav_in_turn
+            if in_turn < _CLEARLY_FASTER * side_by_side:
+                return CpuPlan(name, dtype, threads.in_turn, True, {name: in_turn}, code2wav_in_turn)
     return CpuPlan(name, dtype, threads.side_by_side, False, {name: side_by_side}, code2wav)
 
 

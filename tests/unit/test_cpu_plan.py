@@ -85,6 +85,13 @@ def test_the_stages_take_turns_if_more_threads_are_faster(machine, opened, caplo
     assert plan.real_time_factor(0.5) == 0.5 + 11 / 80
 
 
+def test_turns_are_measured_only_where_they_might_hold_real_time(machine, opened):
+    machine.update(exact=(150, 1), int8=(120, 60), int4=(110, 90))
+    assert plan_of(opened).measured == {"exact": 150, "int8": 71}
+    machine.update(int8=(130, 1), int4=(125, 90))  # the last format is measured in any case
+    assert plan_of(opened).measured == {"exact": 150, "int8": 130, "int4": 101}
+
+
 def test_turns_that_are_hardly_faster_are_not_taken(machine, opened):
     machine.update(exact=(60, 47))
     assert not plan_of(opened).in_turn

@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 _BYTES: Mapping[WeightFormat, float] = MappingProxyType({"exact": 2, "int8": 1, "int4": 0.625})
 _CACHE_BYTES = 128 << 20
 """Bytes of the talker's weights to measure, if it has as many, so that they do not stay in the CPU cache."""
-_FRAMES = 3
-"""Minimum number of frames to measure."""
 _SECONDS = 0.12
-"""Minimum time of the measurement."""
+"""Time after which no further frame is measured. A frame that takes longer is measured once."""
 _CPU = torch.device("cpu")
 
 
@@ -86,7 +84,7 @@ def frame_ms(shape: FrameShape, name: WeightFormat, threads: int) -> Timing:
         disturbed = watch_other_processes()
         frames: list[tuple[float, float]] = []
         end = time.perf_counter() + _SECONDS
-        while len(frames) < _FRAMES or time.perf_counter() < end:
+        while not frames or time.perf_counter() < end:
             frames.append(frame())
     talker_seconds, predictor_seconds = (median(part) for part in zip(*frames, strict=True))
     seconds = talker_seconds * shape.talker.layers / talker.shape.layers + predictor_seconds
