@@ -31,6 +31,15 @@ class Onset(NamedTuple):
     find: Callable[[Samples], int]
     kept: int | None
 
+    def cut(self, samples: Samples) -> Samples:
+        """Return a whole utterance without the silence that is not kept."""
+        start = self.find(samples)
+        return samples if start == len(samples) else self.cut_at(samples, start)
+
+    def cut_at(self, samples: Samples, start: int) -> Samples:
+        """Return ``samples`` whose first sound is at ``start``, without the silence that is not kept."""
+        return samples if self.kept is None else samples[max(0, start - self.kept) :]
+
 
 def sound(samples: Samples) -> tuple[int, int]:
     """Return the indices of the first sample of sound and of the sample after the last one; (length, 0) if none."""
@@ -78,6 +87,6 @@ async def from_onset(chunks: AsyncIterable[AudioChunk], onset: Onset) -> AsyncIt
         start = onset.find(samples)
         heard = start < len(samples)
         if heard:
-            yield samples if onset.kept is None else samples[max(0, start - onset.kept) :]
+            yield onset.cut_at(samples, start)
     if not heard and leading:
         yield np.concatenate(leading)

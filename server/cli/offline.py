@@ -17,6 +17,7 @@ from engine.protocol.engine import AudioStream
 from engine.protocol.request import CODEBOOKS, AudioChunk, EngineInfo, SpeechRequest
 from engine.protocol.samples import to_float32
 from server.audio.encoders import FORMATS
+from server.audio.onset import Onset
 from server.audio.pipeline import Chain
 from server.guards.guard import guarded
 from server.limits import Limits
@@ -28,7 +29,7 @@ from server.settings import Settings
 from server.startup import START_SECONDS
 from server.synthesis.admission import Admission
 from server.synthesis.engine_request import submit
-from server.synthesis.turns import turns_of
+from server.synthesis.turns import onset_of, turns_of
 from server.telemetry.record import RequestRecord
 from server.voices.storage_threads import StorageThreads
 
@@ -50,10 +51,12 @@ class OfflineSpeech:
 
     body: the API request. request: the engine request, of the first turn if there are several. codes: int64 [T, 16].
     samples: int16 [T * 1920], or another number if the utterance consists of pieces, whose pauses are adjusted.
+    onset: how the audio file begins.
     """
 
     body: SpeechBody
     request: SpeechRequest
+    onset: Onset
     samples: NDArray[np.int16]
     codes: NDArray[np.int64]
 
@@ -62,7 +65,7 @@ class OfflineSpeech:
         output = FORMATS[self.body.response_format]
         chain = Chain(output, speed=self.body.speed, rate=self.body.sample_rate, streaming=False)
         try:
-            path.write_bytes(chain.encode(self.samples) + chain.finish())
+            path.write_bytes(chain.encode(self.onset.cut(self.samples)) + chain.finish())
         finally:
             chain.close()
 
@@ -108,7 +111,7 @@ async def synthesize(
         turns = [_with_greedy(turn, greedy) for turn in turns]
         submit_one = guarded(engine, settings.guards, RequestRecord(_ID))
         samples, codes = await _collect(submit(turns, body, engine.info, submit_one), on_frames)
-        return OfflineSpeech(body, turns[0].request, samples, codes)
+        return OfflineSpeech(body, turns[0].request, onset_of(turns[0], settings), samples, codes)
     finally:
         storage_threads.close()
         await engine.close()

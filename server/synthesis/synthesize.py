@@ -8,20 +8,18 @@ from contextlib import asynccontextmanager, closing
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import SpeechRequest
 from server.audio.encoders import FORMATS
-from server.audio.onset import AFTER_REFERENCE, AS_MADE, TRIMMED, Onset
 from server.audio.pipeline import AudioPipeline
 from server.guards.guard import guarded
 from server.long_text.segments import Turn
 from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
 from server.services import Services
-from server.settings import Settings
 from server.synthesis.admission_ticket import AdmissionTicket
 from server.synthesis.engine_request import speech_request, submit, task_of
 from server.synthesis.first_audio_deadline import FirstAudioDeadline
 from server.synthesis.silence import SilentStream
 from server.synthesis.spoken_input import has_sound
-from server.synthesis.turns import turns_of
+from server.synthesis.turns import onset_of, turns_of
 from server.synthesis.utterance import Utterance
 from server.synthesis.word_timing import TimedStream, WordTiming
 from server.telemetry.record import Playback, RequestRecord
@@ -66,7 +64,7 @@ async def start_synthesis(
         else:
             silent = False
             stream = submit_live(turns[0].request)
-        onset = _onset(turns[0], services.settings)
+        onset = onset_of(turns[0], services.settings)
         timing = None if silent else _word_timing(body, model, services)
         record.times_words = timing is not None
         if timing is not None:
@@ -76,16 +74,6 @@ async def start_synthesis(
             async with deadline.enforced():
                 await utterance.wait_for_first_audio()
             yield utterance
-
-
-def _onset(turn: Turn, settings: Settings) -> Onset:
-    """Return how the audio of a request begins. turn: its first turn."""
-    if settings.trim_leading_silence:
-        return TRIMMED
-    voice, text = turn.request.voice, turn.request.text
-    in_context = voice is not None and voice.codes is not None
-    begins_with_pause = any(not text[: pause.position].strip() for pause in turn.pauses)
-    return AFTER_REFERENCE if in_context and not begins_with_pause else AS_MADE
 
 
 def _silence(turn: Turn) -> AudioStream:

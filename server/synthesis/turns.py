@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.protocol.request import EngineInfo, SpeechRequest
+from server.audio.onset import AFTER_REFERENCE, AS_MADE, TRIMMED, Onset
 from server.errors import ApiError, shown
 from server.long_text.segments import Turn
 from server.request_models.speech import SpeechBody
 from server.request_models.turns import errors_of_turn
 from server.served_model import ServedModel
+from server.settings import Settings
 from server.synthesis.engine_request import speech_request, task_of
 from server.synthesis.spoken_input import has_sound, nothing_to_speak, spoken_input
 from server.telemetry.record import RequestRecord
@@ -67,3 +69,13 @@ def _check_turn(request: SpeechRequest, info: EngineInfo) -> None:
         names = ", ".join(["auto", *info.languages])
         message = f"language must be one of {names}, got '{shown(request.language)}'"
         raise ApiError(message, param="language")
+
+
+def onset_of(turn: Turn, settings: Settings) -> Onset:
+    """Return how the audio of a request begins. turn: its first turn."""
+    if settings.trim_leading_silence:
+        return TRIMMED
+    voice, text = turn.request.voice, turn.request.text
+    in_context = voice is not None and voice.codes is not None
+    begins_with_pause = any(not text[: pause.position].strip() for pause in turn.pauses)
+    return AFTER_REFERENCE if in_context and not begins_with_pause else AS_MADE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from engine.cloning.resampling import resample
 from scripts.judge.clips import read_clips
+from tests.server.commands import run_module
 from tests.server.recordings import RATE, data_url, wav
 from tests.server.serving import ROOT, SPEECH, Serving, speech, write_config
 
@@ -143,6 +145,17 @@ def test_a_clone_in_context_does_not_begin_with_the_pause_after_its_reference(sp
     assert seconds_before_speech(audio) <= 0.15
     audio, _ = clone(speaking, f"pause-{speaker}", input=f"[pause 1s] {text}", **fields)
     assert 0.9 < seconds_before_speech(audio) < 1.15
+
+
+def test_say_removes_the_pause_after_a_reference(tmp_path: Path) -> None:
+    [clip] = [each for each in read_clips().unseen if each.speaker == "unseen0013"]
+    output, pocket = tmp_path / "clone.wav", ROOT / "models" / "pocket"
+    reference = ["--model", pocket, "--ref-audio", clip.file, "--ref-text", clip.text]
+    text = "The bus was late again, so I walked to the office in the rain."
+    done = run_module("server.cli", "say", text, "-o", output, *reference, "--seed", "1")
+    assert done.returncode == 0, done.stderr
+    samples, _ = sf.read(output, dtype="int16")
+    assert seconds_before_speech(samples.tobytes()) <= 0.15
 
 
 def test_a_clone_whose_transcript_does_not_match_is_audible(speaking: Serving, recording: NDArray[np.float32]) -> None:
