@@ -43,14 +43,14 @@ class Corpus:
 
 
 def read_corpus(
-    plan: Path, codes: Path, xvectors: Path, *, named: Sequence[str], degraded: Path | None = None
+    plan: Path, codes: Path, xvectors: Path | None, *, named: Sequence[str], degraded: Path | None = None
 ) -> Corpus:
     """Read the utterances that have codes and whose speaker is ``named`` or has an x-vector.
 
-    degraded: folder with the codes of degraded audio.
+    xvectors: file, or None if all speakers are named. degraded: folder with the codes of degraded audio.
     Raises FileNotFoundError for a missing file, ValueError if there are no such utterances.
     """
-    vectors = _read_vectors(xvectors)
+    vectors = _read_vectors(xvectors) if xvectors else {}
     utterances = [each for each in _read_utterances(plan, codes) if each.speaker in named or each.speaker in vectors]
     if not utterances:
         raise ValueError(f"no utterance of {plan} has codes in {codes} and a named voice or an x-vector in {xvectors}")

@@ -89,8 +89,8 @@ def _configure_cuda() -> None:
 def _configuration(args: argparse.Namespace) -> Pocket:
     """Return the configuration, with the values from the command line."""
     pocket = load(args.config)
-    options = {"positions": args.positions, "learning_rate": args.learning_rate}
-    changed = {key: value for key, value in options.items() if value is not None}
+    names = ("positions", "learning_rate", "warm_up", "dropout")
+    changed = {name: value for name in names if (value := getattr(args, name)) is not None}
     return pocket.model_copy(update={"talker_training": pocket.talker_training.model_copy(update=changed)})
 
 
@@ -143,13 +143,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--tokenizer", type=Path, help="folder of the tokenizer; default DATA/tokenizer")
     parser.add_argument("--codes", type=Path, required=True, help="folder with codes-NNN.npz")
     parser.add_argument("--degraded-codes", type=Path, help="folder with codes of degraded audio, for references")
-    parser.add_argument("--xvectors", type=Path, required=True, help="xvectors.npz")
+    parser.add_argument("--xvectors", type=Path, help="xvectors.npz; not needed if all speakers are named")
     parser.add_argument("--out", type=Path, required=True, help="folder for talker.safetensors and state.pt")
     parser.add_argument("--minutes", type=float, required=True, help="time limit, including startup")
     parser.add_argument("--resume", type=Path, help="folder of an earlier run to continue from, with its learning rate")
     parser.add_argument("--again", action="store_true", help="with --resume: restart the learning rate schedule")
     parser.add_argument("--positions", type=int, help="rows of a batch per GPU")
     parser.add_argument("--learning-rate", type=float)
+    parser.add_argument("--warm-up", type=int, help="steps until the learning rate is reached")
+    parser.add_argument("--dropout", type=float)
     parser.add_argument("--workers", type=int, default=_spare_cores(), help="processes that make batches")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--config", type=Path, default=DEFAULT)

@@ -1,0 +1,93 @@
+"""Plans texts of one to three words for the named voices, to train a checkpoint further on a CPU.
+
+Writes plan.jsonl.gz and speakers.json. The texts need no raw texts: they are those of ``grammar/typed/short.txt`` whose
+words are in this repository. None is a text of the judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+from scripts.judge.class_items import read_items
+from scripts.train_pocket.config import Pocket, load
+from scripts.train_pocket.grammar_sentences import FOLDER, Fill, Grammar, word_lists
+from scripts.train_pocket.numbers import GENERATORS
+from scripts.train_pocket.phonemes import Phonemizer
+from scripts.train_pocket.plan import Phonemize
+from scripts.train_pocket.speakers import Speaker, write_speakers
+from scripts.train_pocket.texts import as_spoken
+from scripts.train_pocket.utterances import PlannedUtterance, write_plan
+
+_SLOT = re.compile(r"\{(\w+?)(?:_c)?\}")
+_SAME_AS = {"noun": "object", "adjective": "thing_quality", "verb": "say", "adverb": "manner"}
+"""Slots for words of WordNet -> lists of this repository that replace them."""
+_MAX_CHARACTERS = 28
+_SPEED = (0.92, 1.1)
+
+
+def short_texts(source: Random) -> Iterator[str]:
+    """Yield different texts endlessly, as the text front end writes them."""
+    own = {**word_lists(), **word_lists(FOLDER / "typed_words.yaml")}
+    fills: dict[str, Fill] = own | {slot: own[name] for slot, name in _SAME_AS.items()}
+    templates = (FOLDER / "typed" / "short.txt").read_text(encoding="utf-8").splitlines()
+    known = fills.keys() | GENERATORS.keys()
+    usable = [each for each in templates if set(_SLOT.findall(each)) <= known]
+    seen = {_letters(item.spoken) for items in read_items().values() for item in items}
+    for sentence in Grammar({slot: [] for slot in _SAME_AS}, source, usable, fills).sentences():
+        text = as_spoken(sentence)
+        if len(text) <= _MAX_CHARACTERS and text not in seen and _letters(text) not in seen:
+            seen.add(text)
+            yield text
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"\W", "", text.lower())
+
+
+def teacher_speakers(pocket: Pocket) -> dict[str, Speaker]:
+    """Return the named voices as the checkpoint has them: those of ``voices.rows`` are blends."""
+    rows = pocket.voices.rows
+    return {
+        name: Speaker(rows.get(name, voice.mix), voice.accent, "named") for name, voice in pocket.voices.named.items()
+    }
+
+
+def plan(
+    texts: Iterator[str], counts: dict[str, int], speakers: dict[str, Speaker], phonemize: Phonemize, source: Random
+) -> Iterator[PlannedUtterance]:
+    """Yield ``counts`` utterances of each voice, in random order. Texts that the teacher cannot read are skipped."""
+    names = [name for name, count in counts.items() for _ in range(count)]
+    source.shuffle(names)
+    for number, name in enumerate(names):
+        accent = speakers[name].accent
+        text, phonemes = next((text, found) for text in texts if (found := phonemize(text, accent)))
+        yield PlannedUtterance(number, text, phonemes, name, round(source.uniform(*_SPEED), 3), accent)
+
+
+def parse_counts(voices: Sequence[str]) -> dict[str, int]:
+    """Parse "NAME=COUNT" of each voice."""
+    return {name: int(count) for name, count in (each.split("=") for each in voices)}
+
+
+def main() -> None:
+    """Write both files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("voices", nargs="+", metavar="NAME=COUNT", help="a named voice, and its number of texts")
+    parser.add_argument("--vocabulary", type=Path, required=True, help="the teacher's vocab.json")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    pocket, counts = load(), parse_counts(args.voices)
+    speakers, source = teacher_speakers(pocket), Random(f"short {pocket.seed}")
+    args.out.mkdir(parents=True, exist_ok=True)
+    texts = islice(short_texts(source), 20 * sum(counts.values()))
+    write_plan(args.out / "plan.jsonl.gz", plan(texts, counts, speakers, Phonemizer(args.vocabulary), source))
+    write_speakers(args.out / "speakers.json", speakers)
+
+
+if __name__ == "__main__":
+    main()
