@@ -11,6 +11,7 @@ Measures layers of the model's shape, with weights of zero, before anything else
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, get_args
@@ -48,7 +49,8 @@ class CpuPlan:
     """How the engine uses a CPU.
 
     weights: the talker's format. dtype: of Code2Wav's wide convolutions. threads: of each stage. in_turn: whether the
-    stages take turns. measured: milliseconds per frame of the formats that were measured, with the faster way.
+    stages take turns. measured: milliseconds per frame of the formats that were measured, with the faster way; side by
+    side if taking turns cannot hold real time and another format follows.
     code2wav_ms: milliseconds per frame of Code2Wav, 0 if it was not measured.
     """
 
@@ -95,6 +97,7 @@ def choose_plan(config: EngineConfig, model: ModelArchitecture, decoder: Decoder
 
     Raises SetupError if the configuration asks for a format or a precision that does not run here.
     """
+    began = time.perf_counter()
     packed = None if model.packing is None else model.packing.weights
     configured = configured_format(config, _CPU, packed)
     dtype = choose_dtype(config.code2wav, decoder, _CPU)
@@ -109,7 +112,9 @@ def choose_plan(config: EngineConfig, model: ModelArchitecture, decoder: Decoder
         choice, options = "is", "engine.threads"
     file = cached_times_file()
     again = "" if file is None else f". Delete {file} to measure again"
-    _log.info("talker.weights: %s %s; %s. Set %s to decide otherwise%s", choice, plan.weights, plan, options, again)
+    seconds = time.perf_counter() - began
+    selected = f"{choice} {plan.weights}; {plan}; chosen in {seconds:.1f} s"
+    _log.info("talker.weights: %s. Set %s to decide otherwise%s", selected, options, again)
     return plan
 
 

@@ -1,26 +1,25 @@
-"""Plans texts of one to three words for the named voices, to train a checkpoint further on a CPU.
+"""Plans very short texts for the named voices, to fine-tune a checkpoint on a CPU.
 
 Writes plan.jsonl.gz and speakers.json. The texts need no raw texts: they are those of ``grammar/typed/short.txt`` whose
-words are in this repository. None is a text of the judge.
+words are in this repository. Most have one or two words. None is a text of the judge.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from scripts.judge.class_items import read_items
 from scripts.train_pocket.config import Pocket, load
 from scripts.train_pocket.grammar_sentences import FOLDER, Fill, Grammar, word_lists
 from scripts.train_pocket.numbers import GENERATORS
 from scripts.train_pocket.phonemes import Phonemizer
 from scripts.train_pocket.plan import Phonemize
 from scripts.train_pocket.speakers import Speaker, write_speakers
-from scripts.train_pocket.texts import as_spoken
+from scripts.train_pocket.text_cleaning import key
+from scripts.train_pocket.texts import as_spoken, judge_texts
 from scripts.train_pocket.utterances import PlannedUtterance, write_plan
 
 _SLOT = re.compile(r"\{(\w+?)(?:_c)?\}")
@@ -37,16 +36,12 @@ def short_texts(source: Random) -> Iterator[str]:
     templates = (FOLDER / "typed" / "short.txt").read_text(encoding="utf-8").splitlines()
     known = fills.keys() | GENERATORS.keys()
     usable = [each for each in templates if set(_SLOT.findall(each)) <= known]
-    seen = {_letters(item.spoken) for items in read_items().values() for item in items}
+    judged, seen = {key(text) for text in judge_texts()}, set[str]()
     for sentence in Grammar({slot: [] for slot in _SAME_AS}, source, usable, fills).sentences():
         text = as_spoken(sentence)
-        if len(text) <= _MAX_CHARACTERS and text not in seen and _letters(text) not in seen:
+        if len(text) <= _MAX_CHARACTERS and text not in seen and key(text) not in judged:
             seen.add(text)
             yield text
-
-
-def _letters(text: str) -> str:
-    return re.sub(r"\W", "", text.lower())
 
 
 def teacher_speakers(pocket: Pocket) -> dict[str, Speaker]:
@@ -69,23 +64,27 @@ def plan(
         yield PlannedUtterance(number, text, phonemes, name, round(source.uniform(*_SPEED), 3), accent)
 
 
-def parse_counts(voices: Sequence[str]) -> dict[str, int]:
-    """Parse "NAME=COUNT" of each voice."""
-    return {name: int(count) for name, count in (each.split("=") for each in voices)}
+def _voice_count(argument: str) -> tuple[str, int]:
+    name, _, number = argument.partition("=")
+    known = load().voices.named
+    if name not in known or not number.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be NAME=COUNT with a NAME of {', '.join(known)}, got {argument!r}")
+    return name, int(number)
 
 
 def main() -> None:
     """Write both files."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("voices", nargs="+", metavar="NAME=COUNT", help="a named voice, and its number of texts")
+    help_counts = "a named voice, and its number of texts"
+    parser.add_argument("counts", nargs="+", type=_voice_count, metavar="NAME=COUNT", help=help_counts)
     parser.add_argument("--vocabulary", type=Path, required=True, help="the teacher's vocab.json")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    pocket, counts = load(), parse_counts(args.voices)
+    pocket = load()
     speakers, source = teacher_speakers(pocket), Random(f"short {pocket.seed}")
     args.out.mkdir(parents=True, exist_ok=True)
-    texts = islice(short_texts(source), 20 * sum(counts.values()))
-    write_plan(args.out / "plan.jsonl.gz", plan(texts, counts, speakers, Phonemizer(args.vocabulary), source))
+    texts, phonemizer = short_texts(source), Phonemizer(args.vocabulary)
+    write_plan(args.out / "plan.jsonl.gz", plan(texts, dict(args.counts), speakers, phonemizer, source))
     write_speakers(args.out / "speakers.json", speakers)
 
 

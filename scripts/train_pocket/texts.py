@@ -55,7 +55,7 @@ def gather(folder: Path, texts: Texts, seed: int) -> list[Sentence]:
 
     All but ``texts.as_typed`` of them are as the front end writes them.
     """
-    excluded = HeldOutSentences(_held_out_texts(folder / "exclude"))
+    excluded = HeldOutSentences([*judge_texts(), *_excluded(folder / "exclude")])
     source, seen, word_counts = random.Random(seed), set[str](), Counter[str]()
     plain = list[Sentence]()
     for name, read in _plain_sources(folder, texts, source).items():
@@ -82,9 +82,9 @@ def as_spoken(text: str) -> str:
     return " ".join(spoken(text, "english").text.split())
 
 
-def _held_out_texts(folder: Path) -> Iterator[str]:
-    """Yield the texts of the judge, as typed and as spoken, and those in ``folder``."""
-    yield from [*held_out(), *held_out(HERE / "unseen.txt"), *_excluded(folder)]
+def judge_texts() -> Iterator[str]:
+    """Yield the texts of the judge, as typed and as spoken."""
+    yield from [*held_out(), *held_out(HERE / "unseen.txt")]
     for file in sorted(_JUDGE_DATA.rglob("*.t[xs][tv]")):
         for line in file.read_text(encoding="utf-8").splitlines():
             for column in line.split("\t"):

@@ -1,4 +1,4 @@
-"""Turns the input of a request into what each of its speakers says."""
+"""Turns the input of a request into what each of its speakers says, and how its audio begins."""
 
 from __future__ import annotations
 

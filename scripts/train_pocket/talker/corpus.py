@@ -53,7 +53,8 @@ def read_corpus(
     vectors = _read_vectors(xvectors) if xvectors else {}
     utterances = [each for each in _read_utterances(plan, codes) if each.speaker in named or each.speaker in vectors]
     if not utterances:
-        raise ValueError(f"no utterance of {plan} has codes in {codes} and a named voice or an x-vector in {xvectors}")
+        known = f"a named voice or an x-vector in {xvectors}" if xvectors else "a named voice"
+        raise ValueError(f"no utterance of {plan} has codes in {codes} and {known}")
     trained = [each for each in utterances if each.id % _HELD_OUT_INTERVAL] or utterances
     held_back = [each for each in utterances if each.id % _HELD_OUT_INTERVAL == 0]
     numbers: defaultdict[str, list[int]] = defaultdict(list)

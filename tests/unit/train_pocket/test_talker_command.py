@@ -15,6 +15,7 @@ from scripts.train_pocket.assemble import assemble
 from scripts.train_pocket.disassemble import disassemble
 from scripts.train_pocket.talker import train
 from scripts.train_pocket.talker.stand_in import write_stand_in
+from scripts.train_pocket.utterances import read_plan
 from tests.unit.train_pocket.small_pocket import small_pocket
 
 
@@ -55,6 +56,17 @@ def test_a_run_can_be_resumed_and_its_talker_assembled(pocket, config, tmp_path,
         codec.write(b"?")
     with pytest.raises(CheckpointError, match="is damaged"):
         open_checkpoint(str(tmp_path / "folder")).codec_tensors("decoder.")
+
+
+def test_named_voices_are_trained_without_x_vectors(pocket, config, tmp_path, monkeypatch, capsys):
+    write_stand_in(tmp_path, pocket, utterances=60, speakers=30, words=(1, 2))
+    words = ["--data", tmp_path, "--codes", tmp_path / "codes", "--out", tmp_path / "out", "--config", config]
+    words += ["--device", "cpu", "--workers", 0, "--positions", 256, "--minutes", 0.01]
+    command(monkeypatch, train, *words, "--learning-rate", 1e-3, "--warm-up", 1, "--dropout", 0)
+    named = [each for each in read_plan(tmp_path / "plan.jsonl.gz") if each.speaker in pocket.voices.named]
+    assert 0 < len(named) < 60
+    assert capsys.readouterr().out.startswith(f"{len(named)} utterances, ")
+    assert (tmp_path / "out" / "talker.safetensors").is_file()
 
 
 def test_a_folder_with_missing_parts_needs_an_explicit_option(config, tmp_path, monkeypatch, capsys):

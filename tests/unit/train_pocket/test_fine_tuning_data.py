@@ -1,5 +1,6 @@
-"""The data of a further training on a CPU: short texts for the teacher, and the checkpoint's own speech."""
+"""The data to fine-tune a checkpoint: short texts for the teacher, and speech that the checkpoint makes itself."""
 
+import re
 import sys
 from itertools import islice
 from pathlib import Path
@@ -13,17 +14,18 @@ from scripts.train_pocket import codes as codes_file
 from scripts.train_pocket import own_speech, short_texts
 from scripts.train_pocket.config import load
 from scripts.train_pocket.talker.corpus import read_corpus
+from scripts.train_pocket.text_cleaning import HeldOutSentences, key
 from scripts.train_pocket.utterances import PlannedUtterance, read_plan, write_plan
 
 POCKET = Path(__file__).parents[3] / "models" / "pocket"
 
 
 def test_short_texts_are_different_and_not_the_judges():
-    texts = list(islice(short_texts.short_texts(Random(1)), 1000))
-    judged = {item.spoken for items in read_items().values() for item in items}
+    texts = list(islice(short_texts.short_texts(Random(1)), 2000))
+    judged = {key(item.spoken) for item in read_items()["very_short"]}
     assert len(set(texts)) == len(texts)
-    assert not judged & set(texts)
-    assert max(len(text.split()) for text in texts) <= 6
+    assert not judged & {key(text) for text in texts}
+    assert max(len(text) for text in texts) <= 28
     assert not any(character in text for text in texts for character in "{}[]|0123456789")
 
 
@@ -47,9 +49,11 @@ def test_the_teacher_speaks_with_the_voices_of_the_checkpoint():
     assert speakers["emma"].mix == pocket.voices.named["emma"].mix
 
 
-def test_sentences_of_the_documentation_are_plain():
+def test_sentences_of_the_documentation_are_plain_and_not_the_judges():
     sentences = own_speech.sentences()
-    assert len(sentences) > 300
+    assert len(sentences) > 500
+    judged = HeldOutSentences(item.spoken for items in read_items().values() for item in items)
+    assert not any(judged.overlaps(text) for text in sentences)
     assert not any(character in text for text in sentences for character in "`|<>[]#*_")
 
 
@@ -59,18 +63,24 @@ def test_own_speech_joins_the_data_that_the_talker_learns(tmp_path, monkeypatch,
     command = ["own_speech", "--checkpoint", str(POCKET), "--data", str(tmp_path), "--sentences", "3"]
     monkeypatch.setattr(sys, "argv", command)
     own_speech.main()
+    own_speech.main()  # adds more
     planned = {each.id: each for each in read_plan(tmp_path / "plan.jsonl.gz")}
-    assert planned[7].text == "Yes."
     own = [each for number, each in planned.items() if number != 7]
-    assert capsys.readouterr().out.startswith(f"{len(own)} utterances, ")
-    assert own
-    corpus = read_corpus(tmp_path / "plan.jsonl.gz", tmp_path / "codes", None, named=["emma", "ava", "adam"])
-    lengths = {each.text: len(each.codes) for each in corpus.trained}
-    assert lengths["Yes."] == 9
-    assert all(10 < lengths[each.text] < 200 for each in own if each.speaker in ("emma", "ava", "adam"))
+    printed = re.findall(r"^(\d+) utterances, (\d+) frames$", capsys.readouterr().out, re.MULTILINE)
+    assert len(own) == sum(int(utterances) for utterances, _ in printed) > 1
+    names = list(load().voices.named)
+    corpus = read_corpus(tmp_path / "plan.jsonl.gz", tmp_path / "codes", None, named=names)
+    lengths = {each.id: len(each.codes) for each in corpus.trained}
+    assert lengths.keys() == planned.keys()
+    assert lengths.pop(7) == 9
+    assert sum(lengths.values()) == sum(int(frames) for _, frames in printed)
 
 
-@pytest.mark.parametrize("voices", [["emma"], ["emma=many"]])
-def test_counts_that_cannot_be_read_are_refused(voices):
-    with pytest.raises(ValueError, match=r"unpack|invalid literal"):
-        short_texts.parse_counts(voices)
+@pytest.mark.parametrize("argument", ["emma", "emma=many", "someone=3"])
+def test_a_number_of_texts_that_cannot_be_used_is_refused(argument, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["short_texts", argument, "--vocabulary", "none", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        short_texts.main()
+    assert f"must be NAME=COUNT with a NAME of ava, adam, emma, george, bella, oliver, got '{argument}'" in (
+        capsys.readouterr().err
+    )
