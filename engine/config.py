@@ -123,7 +123,8 @@ class Code2WavConfig(_StrictModel):
         240,
         ge=0,
         description="Milliseconds of audio that a client should still have to play when its next chunk is decoded. "
-        "Larger values protect against underruns, but decode smaller chunks, so throughput falls.",
+        "Larger values protect against underruns, but decode smaller chunks, so throughput falls. On a GPU, chunks of "
+        "fewer than 4 frames wait until at most 60 ms are left.",
     )
 
     @model_validator(mode="after")

@@ -7,8 +7,8 @@ audio first, sets the chunk size.
 
 On a CPU, a chunk never has more frames than the most urgent client has buffered; as decoding is faster than playback,
 no client runs dry. On a GPU, decoding takes about a millisecond, but each batch costs the host time, and each chunk
-costs the HTTP process time. So there, chunks have all frames that have arrived, and streams with many frames do not
-join a batch of small chunks.
+costs the HTTP process time. So there, chunks have all frames that have arrived, and real-time streams with many
+frames do not join a batch of small chunks. Other streams do.
 
 Where the talker is slower than playback, underruns are certain: a stream that had many gets chunks of several frames,
 which cost less each, so the pauses are fewer and shorter in all. Streams that are not real-time come last: they wait

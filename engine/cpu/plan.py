@@ -127,7 +127,9 @@ def measure(
     *,
     every: bool = False,
 ) -> CpuPlan:
-    """Measure formats until one holds real time, which is selected. If none does, it is the fastest.
+    """Measure formats until one holds real time, which is selected. If none does, it is the fastest measured one.
+
+    Unless ``every``, taking turns is not measured for all formats (``_measure_format``).
 
     Args:
         shape: of the talker and the code predictor.

@@ -16,7 +16,7 @@ BLOCK = SAMPLE_RATE // 100
 _LOUD = 10 ** (-50 / 20) * FULL_SCALE
 """-50 dBFS: blocks with a higher root mean square are sound. Breath is, the noise of the codec is not."""
 _LONGEST_PAUSE = SAMPLE_RATE
-"""Maximum number of samples to hold back while a clone in context is below -50 dBFS: its speech may be that quiet."""
+"""Number of samples in which a clone in context must exceed -50 dBFS; otherwise its speech may be that quiet."""
 
 Samples = NDArray[np.int16]
 
@@ -60,8 +60,9 @@ def silence_before(samples: Samples) -> int:
 
 def _pause_before(samples: Samples) -> int:
     """Return the number of samples before the first sound above -50 dBFS. A reference's last sound decays below."""
-    pause = sound(samples)[0]
-    return pause if pause < len(samples) or pause < _LONGEST_PAUSE else silence_before(samples)
+    beginning = samples[:_LONGEST_PAUSE]
+    pause = sound(beginning)[0]
+    return pause if pause < len(beginning) or len(samples) < _LONGEST_PAUSE else silence_before(samples)
 
 
 AS_MADE = Onset(silence_before, None)
@@ -77,12 +78,15 @@ async def from_onset(chunks: AsyncIterable[AudioChunk], onset: Onset) -> AsyncIt
     An utterance without sound is yielded as one item at its end.
     """
     leading: list[Samples] = []
-    heard = False
+    audible_so_far = heard = False
     async for chunk in chunks:
         if heard:
             yield chunk.samples
             continue
         leading.append(chunk.samples)
+        audible_so_far = audible_so_far or bool(audible(chunk.samples).any())
+        if not audible_so_far:
+            continue
         samples = np.concatenate(leading)
         start = onset.find(samples)
         heard = start < len(samples)

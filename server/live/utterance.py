@@ -6,12 +6,11 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
 from engine.protocol.engine import AudioStream
-from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason, SpeechRequest, Voice
+from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason, SpeechRequest
 from server.guards.guard import checked
 from server.live.live_input import LiveInput
 from server.live.live_speech import LiveSpeech
@@ -186,13 +185,9 @@ class LiveUtterance:
                 await self._send(utterance, ticket)
 
     def _submit(self, ticket: AdmissionTicket, request: SpeechRequest) -> AudioStream:
-        """Submit the request with the text so far, and return the stream of its audio.
-
-        A clone uses the speaker embedding only: in-context cloning needs text that has not arrived yet.
-        """
-        voice = None if request.voice is None else Voice(request.voice.embedding)
+        """Submit the request with the text so far, and return the stream of its audio."""
         submit = partial(checked, self._model.engine, self._services.settings.guards, self._record)
-        self._speech.start(submit, replace(request, voice=voice))
+        self._speech.start(submit, request)
         self._live_stream = LiveStream(self._speech, ticket, complete=self._complete)
         return self._live_stream
 

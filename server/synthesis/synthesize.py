@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 
 from engine.protocol.engine import AudioStream
-from engine.protocol.request import SpeechRequest
+from engine.protocol.request import SpeechRequest, Voice
 from server.audio.encoders import FORMATS
 from server.audio.pipeline import AudioPipeline
 from server.guards.guard import guarded
@@ -50,8 +51,9 @@ async def start_synthesis(
             turns, spoken = await turns_of(body, model, record)
             record.set_spoken(spoken)
         else:
-            body = body.model_copy(update={"ref_text": None})  # live clones are never in context
-            turns = [Turn(await speech_request(body, body.input, model, record.owner, record))]
+            body = body.model_copy(update={"ref_text": None})
+            request = await speech_request(body, body.input, model, record.owner, record)
+            turns = [Turn(_by_x_vector(request))]
         _describe(record, body, turns)
         if submit_live is None:
             record.playback = Playback() if body.stream else None
@@ -74,6 +76,11 @@ async def start_synthesis(
             async with deadline.enforced():
                 await utterance.wait_for_first_audio()
             yield utterance
+
+
+def _by_x_vector(request: SpeechRequest) -> SpeechRequest:
+    """Return a live request, without a reference: cloning in context needs text that has not arrived yet."""
+    return request if request.voice is None else replace(request, voice=Voice(request.voice.embedding))
 
 
 def _silence(turn: Turn) -> AudioStream:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from engine.protocol.request import EngineInfo, SpeechRequest
 from server.audio.onset import AFTER_REFERENCE, AS_MADE, TRIMMED, Onset
 from server.errors import ApiError, shown
+from server.long_text.pieces import has_words
 from server.long_text.segments import Turn
 from server.request_models.speech import SpeechBody
 from server.request_models.turns import errors_of_turn
@@ -77,5 +78,5 @@ def onset_of(turn: Turn, settings: Settings) -> Onset:
         return TRIMMED
     voice, text = turn.request.voice, turn.request.text
     in_context = voice is not None and voice.codes is not None
-    begins_with_pause = any(not text[: pause.position].strip() for pause in turn.pauses)
+    begins_with_pause = any(not has_words(text[: pause.position]) for pause in turn.pauses)
     return AFTER_REFERENCE if in_context and not begins_with_pause else AS_MADE

@@ -27,6 +27,7 @@ class ScriptedTalker:
         self.failing_admissions = set()
         self.steps = deque()
         self.due_in = 0.0
+        self.due_first = deque()
         self.admitted = queue.Queue()
 
     @property
@@ -50,7 +51,7 @@ class ScriptedTalker:
         return any(stream not in blocked for stream in self.streams)
 
     def step_due_in(self):
-        return self.due_in
+        return self.due_first.popleft() if self.due_first else self.due_in
 
     def step(self, blocked):
         if self.steps and self.steps.popleft() == "fail":
@@ -151,6 +152,14 @@ def test_what_arrives_before_a_step_is_due_is_handled_at_once_and_takes_part_in_
     client.open(3, request())
     assert {stream: record.kind for stream, record in frames.terminals(3).items()} == dict.fromkeys((1, 2, 3), Kind.END)
     assert [record.kind for record in frames.records if record.stream == 1] == [Kind.OPEN, Kind.END]
+
+
+def test_a_step_begins_when_it_is_due_although_nothing_arrives(talker_stage):
+    talker, client, _, frames = talker_stage
+    talker.due_first.append(0.02)
+    client.open(1, request())
+    assert frames.terminals(1)[1].kind is Kind.END
+    assert not talker.due_first
 
 
 def test_a_probe_passes_through_an_idle_stage(talker_stage):
