@@ -26,11 +26,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.checkpoint.checksums import SUMS_FILE, Checksums
-from engine.checkpoint.folder import FILES, Checkpoint, open_checkpoint
+from engine.checkpoint.folder import FILES, OWN_FILES, Checkpoint, open_checkpoint
 from engine.checkpoint.json_file import read_json
 from engine.checkpoint.layout import model_shapes
 from engine.checkpoint.packing import VERSION, QuantizedFormat, is_table, packed_format
-from engine.checkpoint.speech_profile import PROFILE_FILE
 from engine.device.timing import torch_threads
 from engine.errors import CheckpointError, EngineError
 from engine.kernels.gptq import quantize_for_inputs
@@ -40,7 +39,7 @@ from engine.system.regular_file import open_regular
 from engine.talker.native.input_moments import measure_input_moments
 
 _CONFIG, _MODEL = "config.json", "model.safetensors"
-_COPIED = (*(name for name in FILES if name not in (_CONFIG, _MODEL)), PROFILE_FILE, "LICENSE")
+_COPIED = (*(name for name in FILES if name not in (_CONFIG, _MODEL)), *OWN_FILES, "LICENSE")
 _COPY_BYTES = 4 << 20
 _MAX_WORKERS = 4
 

@@ -19,6 +19,7 @@ from engine.checkpoint.layout import Shapes, codec_shapes, model_shapes
 from engine.checkpoint.speech_profile import PROFILE_FILE, read_speech_profile
 from engine.checkpoint.tensors import TensorFile, TensorSource
 from engine.errors import CheckpointError
+from engine.prompt.lexicon import LEXICON_FILE
 from engine.prompt.tokenizer import TextTokenizer, check_text_ids
 from engine.protocol.speech_profile import SpeechProfile
 
@@ -32,7 +33,9 @@ FILES = (
     "speech_tokenizer/config.json",
     "speech_tokenizer/model.safetensors",
 )
-"""The published files of a checkpoint to download, verify and load. SHA256SUMS and sonant.json go with them."""
+"""The published files of a checkpoint to download, verify and load. SHA256SUMS goes with them."""
+OWN_FILES = (PROFILE_FILE, LEXICON_FILE)
+"""Optional files that only Sonant reads."""
 
 NEVER_SAMPLED = 1024
 """Number of ids at the end of the talker's vocabulary that are never sampled, except eos (SPEC 6)."""
@@ -63,7 +66,7 @@ def _download(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, allow_patterns=[*FILES, PROFILE_FILE, SUMS_FILE]))
+        return Path(snapshot_download(name, allow_patterns=[*FILES, *OWN_FILES, SUMS_FILE]))
     except Exception as error:  # errors of the hub, its HTTP library and the system
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise CheckpointError(
@@ -171,7 +174,7 @@ def open_checkpoint(name_or_folder: str, *, verify: bool = True) -> Checkpoint:
     """
     folder = find_folder(name_or_folder)
     checksums = Checksums.load(folder, enabled=verify)
-    if unlisted := checksums.unlisted((*FILES, PROFILE_FILE)):
+    if unlisted := checksums.unlisted((*FILES, *OWN_FILES)):
         _log.warning("%s does not list %s: loading without verification", folder / SUMS_FILE, ", ".join(unlisted))
     model_config, codec_config = folder / "config.json", folder / "speech_tokenizer" / "config.json"
     model = read_model(read_json(model_config, checksums), model_config)

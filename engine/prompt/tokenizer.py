@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from unicodedata import combining
+from unicodedata import combining, normalize
 
 from pydantic import StrictStr, TypeAdapter
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
@@ -13,6 +13,7 @@ from engine.checkpoint.architecture import TextIds
 from engine.checkpoint.checksums import Checksums, unverified
 from engine.checkpoint.json_file import parse, read_json
 from engine.errors import CheckpointError, RequestError
+from engine.prompt.lexicon import read_lexicon
 
 SPLIT_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
@@ -46,6 +47,7 @@ class TextTokenizer:
             model = models.BPE(ids, pairs)
         except Exception as error:  # the library raises no specific type
             raise CheckpointError(f"{vocab} and {merges.name} must be a byte-level BPE vocabulary: {error}") from error
+        self._lexicon = read_lexicon(folder, checksums)
         self._tokenizer = Tokenizer(model)
         self._pre_tokenizer = pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated", invert=False)
         self._tokenizer.normalizer = normalizers.NFC()
@@ -74,7 +76,7 @@ class TextTokenizer:
         return word_starts[-1] if word_starts else 0
 
     def encode(self, text: str, param: str = "input") -> list[int]:
-        """Return the token ids of ``text``.
+        """Return the token ids of ``text``, in which phonemes replace the words of the checkpoint's lexicon.
 
         Raises RequestError, with the request field ``param``, if the text contains an unpaired surrogate.
         """
@@ -84,7 +86,8 @@ class TextTokenizer:
             raise RequestError(
                 f"{param} must not contain unpaired surrogates, got one at character {error.start}", param=param
             ) from error
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        spelled = self._lexicon(normalize("NFC", text)) if self._lexicon else text
+        ids: list[int] = self._tokenizer.encode(spelled, add_special_tokens=False).ids
         return ids
 
 

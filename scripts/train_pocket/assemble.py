@@ -14,9 +14,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine.checkpoint.checksums import SUMS_FILE
-from engine.checkpoint.folder import FILES, Checkpoint, open_checkpoint
+from engine.checkpoint.folder import FILES, OWN_FILES, Checkpoint, open_checkpoint
 from engine.checkpoint.layout import Shapes, codec_shapes, model_shapes
 from engine.checkpoint.speech_profile import PROFILE_FILE
+from engine.prompt.lexicon import LEXICON_FILE
 from scripts.train_pocket.config import DEFAULT, Pocket, load
 from scripts.train_pocket.folder import (
     SPECIAL_TOKENS,
@@ -44,10 +45,12 @@ def assemble(
     talker: Path | None,
     speaker_encoder: Path | None,
     codec: Path | None,
+    lexicon: Path | None = None,
 ) -> Checkpoint:
     """Write the folder and open it like the engine.
 
-    A part that is None gets random weights, a tokenizer that is None one of a few hundred tokens. Without a talker the
+    A part that is None gets random weights, a tokenizer that is None one of a few hundred tokens. The lexicon is
+    optional. Without a talker the
     checkpoint is marked as untrained. config.json is written after the files that it describes, so it marks a complete
     folder, and SHA256SUMS is written last. Raises CheckpointError when a part does not fit the configuration.
     """
@@ -55,6 +58,9 @@ def assemble(
     for name in ("config.json", SUMS_FILE):
         (out / name).unlink(missing_ok=True)
     _write_tokenizer_files(out, tokenizer, pocket)
+    (out / LEXICON_FILE).unlink(missing_ok=True)
+    if lexicon is not None:
+        shutil.copyfile(lexicon, out / LEXICON_FILE)
     shapes = model_shapes(model_architecture(pocket))
     tensors = _part(talker, _named(shapes, "talker."), pocket)
     tensors |= _with_scale(_part(speaker_encoder, _named(shapes, "speaker_encoder."), pocket), pocket)
@@ -122,7 +128,7 @@ def _write_configurations(out: Path, pocket: Pocket, *, trained: bool) -> None:
 
 def write_sums(out: Path) -> None:
     """Write SHA256SUMS with all files that the engine verifies."""
-    names = sorted((*FILES, PROFILE_FILE))
+    names = sorted(name for name in (*FILES, *OWN_FILES) if (out / name).exists())
     lines = [f"{hashlib.sha256((out / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
     (out / SUMS_FILE).write_text("".join(lines), encoding="utf-8", newline="\n")
 
@@ -134,6 +140,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--talker", type=Path, help="talker.safetensors")
     parser.add_argument("--speaker-encoder", type=Path, help="speaker_encoder.safetensors")
     parser.add_argument("--codec", type=Path, help="codec.safetensors")
+    parser.add_argument("--lexicon", type=Path, help=f"{LEXICON_FILE}; default none")
     parser.add_argument("--random-missing", action="store_true", help="use random weights for missing parts")
     parser.add_argument("--config", type=Path, default=DEFAULT)
     args = parser.parse_args()
@@ -154,6 +161,7 @@ def main() -> None:
         talker=args.talker,
         speaker_encoder=args.speaker_encoder,
         codec=args.codec,
+        lexicon=args.lexicon,
     )
     size = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
     print(f"{checkpoint.folder}: {size / 1e6:.1f} MB, speakers {', '.join(checkpoint.model.talker.speakers)}")

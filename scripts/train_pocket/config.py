@@ -43,14 +43,12 @@ class Voices(_Section):
     """The speakers. mixed: number of additional mixtures. varied: number of speakers with changed bodies.
 
     first: named voice that the checkpoint lists first, which makes it the default voice.
-    rows: named voices that ``voice_rows`` replaces after the training, each by weights of the teacher's voices.
     varied_share: of the utterances that are not of named voices. unseen: number of mixtures only for the judge.
     speed: range.
     """
 
     named: dict[str, NamedVoice]
     first: str
-    rows: dict[str, dict[str, float]]
     mixed: int
     varied: int
     varied_share: float
@@ -143,6 +141,7 @@ class TalkerDraws(_Section):
     """How an utterance becomes a training example. Fields without a description are shares of utterances.
 
     xvector_noise: relative to the vector's RMS. reference_frames: minimum and maximum length of a reference.
+    phonemes: share of texts in which some words are written as phonemes (``word_phonemes``).
     target_frames: maximum length of joined utterances. degraded: share of references that have noise, if there are any.
     corrupted: share of references of which many codes are replaced. other_xvector: share of references that are beside
     the x-vector of another speaker, so that the talker listens to the reference.
@@ -155,6 +154,7 @@ class TalkerDraws(_Section):
     english: float
     joined: float
     altered_text: float
+    phonemes: float
     xvector_noise: float
     reference_frames: tuple[int, int]
     target_frames: int

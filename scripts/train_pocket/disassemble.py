@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.prompt.lexicon import LEXICON_FILE
 from scripts.train_pocket.assemble import LAST_SPEAKER_LAYER, TOKENIZER_FILES, Tensors
 from scripts.train_pocket.config import DEFAULT, Pocket, load
 
@@ -17,7 +18,8 @@ from scripts.train_pocket.config import DEFAULT, Pocket, load
 def disassemble(folder: Path, pocket: Pocket, out: Path) -> None:
     """Write talker.safetensors, speaker_encoder.safetensors, codec.safetensors and tokenizer/ to ``out``.
 
-    They are the inputs of ``assemble``, and of ``--resume`` of the training commands. The weights are bfloat16.
+    Also lexicon.txt.gz, if the checkpoint has one. They are the inputs of ``assemble``, and of ``--resume`` of the
+    training commands. The weights are bfloat16.
     """
     (out / "tokenizer").mkdir(parents=True, exist_ok=True)
     model = load_file(folder / "model.safetensors")
@@ -28,6 +30,8 @@ def disassemble(folder: Path, pocket: Pocket, out: Path) -> None:
     _save(load_file(folder / "speech_tokenizer" / "model.safetensors"), out / "codec.safetensors", lambda _: True)
     for name in TOKENIZER_FILES:
         shutil.copyfile(folder / name, out / "tokenizer" / name)
+    if (folder / LEXICON_FILE).exists():
+        shutil.copyfile(folder / LEXICON_FILE, out / LEXICON_FILE)
 
 
 def _save(tensors: Tensors, file: Path, belongs: Callable[[str], bool]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 
 from scripts.train_pocket.utterances import Accent
+from scripts.train_pocket.word_phonemes import word_notations
 
 MAX_SYMBOLS = 500
 """Maximum phonemes of an utterance. The teacher's style vectors support 510."""
@@ -91,6 +92,14 @@ class Phonemizer:
         symbols = " ".join(self._convert[accent](linked).split())
         known = symbols and set(symbols) <= self._symbols
         return symbols if known and len(symbols) <= MAX_SYMBOLS else None
+
+    def words(self, text: str) -> str:
+        """Return the American pronunciation of the words of ``text``: see ``word_notations``."""
+        convert = self._convert["american"]
+        tokens = convert.phonemize_tokens(convert.tokenize(_with_links(text, convert.lexicon.golds.d, "american")))
+        return word_notations(
+            without_accents(without_readings(text)), [(each.text, each.phonemes or "") for each in tokens]
+        )
 
 
 def _with_links(text: str, entries: Mapping[str, str | Mapping[str, str]], accent: Accent) -> str:

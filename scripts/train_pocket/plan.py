@@ -18,6 +18,9 @@ from scripts.train_pocket.utterances import Accent, PlannedUtterance, write_plan
 from scripts.train_pocket.voices import speakers
 
 Phonemize = Callable[[str, Accent], str | None]
+"""Returns the teacher's symbols for a text, or None."""
+Words = Callable[[str], str]
+"""Returns the phonemes of a text's words (``Phonemizer.words``)."""
 FIRST_UNSEEN = 10_000_000
 UNSEEN_SENTENCES = 4
 """For each unseen speaker: one sentence as reference of the clone, then three for the judge."""
@@ -45,6 +48,7 @@ def plan(
     all_speakers: dict[str, Speaker],
     phonemize: Phonemize,
     source: random.Random,
+    words: Words = lambda text: "",
     *,
     apply: Callable[..., Iterable[str | None]] = map,
 ) -> Iterator[PlannedUtterance]:
@@ -52,11 +56,13 @@ def plan(
     names = assign_speakers(voices, all_speakers, len(texts), source)
     spoken = apply(phonemize, texts, [all_speakers[name].accent for name in names])
     number = 0
-    for text, name, phonemes in zip(texts, names, spoken, strict=True):
+    for text, name, phonemes, notations in zip(texts, names, spoken, apply(words, texts), strict=True):
         speaker = all_speakers[name]
         speed = round(source.uniform(*(_NAMED_SPEED if speaker.kind == "named" else voices.speed)), 3)
         if phonemes is not None:
-            yield PlannedUtterance(number, without_readings(text), phonemes, name, speed, speaker.accent)
+            yield PlannedUtterance(
+                number, without_readings(text), phonemes, name, speed, speaker.accent, notations or ""
+            )
             number += 1
 
 
@@ -80,20 +86,27 @@ def _phonemize(vocabulary: Path, text: str, accent: Accent) -> str | None:
     return _phonemizer(vocabulary)(text, accent)
 
 
+def _words(vocabulary: Path, text: str) -> str:
+    return _phonemizer(vocabulary).words(text)
+
+
 def main() -> None:
     """Write the three files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--vocabulary", type=Path, required=True, help="the teacher's vocab.json")
     parser.add_argument("--out", type=Path, default=Path(".pocket"), help="folder with texts.jsonl")
     parser.add_argument("--processes", type=int, default=2, help="processes that look up phonemes")
+    parser.add_argument("--seed", type=int, help="default: that of pocket.yaml; another one creates other speakers")
     options = parser.parse_args()
     pocket = load()
-    source = random.Random(f"plan {pocket.seed}")
-    all_speakers, phonemize = speakers(pocket.voices, pocket.seed), partial(_phonemize, options.vocabulary)
+    seed = pocket.seed if options.seed is None else options.seed
+    source = random.Random(f"plan {seed}")
+    all_speakers, phonemize = speakers(pocket.voices, seed), partial(_phonemize, options.vocabulary)
     texts = [sentence.text for sentence in read_sentences(options.out / "texts.jsonl")]
     with ProcessPoolExecutor(options.processes) as executor:
         apply = partial(executor.map, chunksize=_CHUNK)
-        utterances = list(plan(texts, pocket.voices, all_speakers, phonemize, source, apply=apply))
+        words = partial(_words, options.vocabulary)
+        utterances = list(plan(texts, pocket.voices, all_speakers, phonemize, source, words, apply=apply))
     write_plan(options.out / "plan.jsonl.gz", utterances)
     write_plan(options.out / "unseen.jsonl", unseen(held_out(HERE / "unseen.txt"), all_speakers, phonemize))
     write_speakers(options.out / "speakers.json", all_speakers)

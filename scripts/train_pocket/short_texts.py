@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from scripts.train_pocket.config import Pocket, load
+from scripts.train_pocket.config import load
 from scripts.train_pocket.grammar_sentences import FOLDER, Fill, Grammar, word_lists
 from scripts.train_pocket.numbers import GENERATORS
 from scripts.train_pocket.phonemes import Phonemizer
@@ -21,6 +21,7 @@ from scripts.train_pocket.speakers import Speaker, write_speakers
 from scripts.train_pocket.text_cleaning import key
 from scripts.train_pocket.texts import as_spoken, judge_texts
 from scripts.train_pocket.utterances import PlannedUtterance, write_plan
+from scripts.train_pocket.voices import named_speakers
 
 _SLOT = re.compile(r"\{(\w+?)(?:_c)?\}")
 _SAME_AS = {"noun": "object", "adjective": "thing_quality", "verb": "say", "adverb": "manner"}
@@ -42,14 +43,6 @@ def short_texts(source: Random) -> Iterator[str]:
         if len(text) <= _MAX_CHARACTERS and text not in seen and key(text) not in judged:
             seen.add(text)
             yield text
-
-
-def teacher_speakers(pocket: Pocket) -> dict[str, Speaker]:
-    """Return the named voices as the checkpoint has them: those of ``voices.rows`` are blends."""
-    rows = pocket.voices.rows
-    return {
-        name: Speaker(rows.get(name, voice.mix), voice.accent, "named") for name, voice in pocket.voices.named.items()
-    }
 
 
 def plan(
@@ -81,7 +74,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     pocket = load()
-    speakers, source = teacher_speakers(pocket), Random(f"short {pocket.seed}")
+    speakers, source = named_speakers(pocket.voices), Random(f"short {pocket.seed}")
     args.out.mkdir(parents=True, exist_ok=True)
     texts, phonemizer = short_texts(source), Phonemizer(args.vocabulary)
     write_plan(args.out / "plan.jsonl.gz", plan(texts, dict(args.counts), speakers, phonemizer, source))

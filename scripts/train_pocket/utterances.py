@@ -15,7 +15,10 @@ Accent = Literal["american", "british"]
 
 @dataclass(frozen=True, slots=True)
 class PlannedUtterance:
-    """One utterance. phonemes: symbols of the teacher's vocabulary. speed: 1.0 is the teacher's default."""
+    """One utterance.
+
+    phonemes: symbols of the teacher's vocabulary. speed: 1.0 is the teacher's default. words: see ``word_notations``.
+    """
 
     id: int
     text: str
@@ -23,6 +26,7 @@ class PlannedUtterance:
     speaker: str
     speed: float
     accent: Accent
+    words: str = ""
 
 
 def write_plan(file: Path, utterances: Iterable[PlannedUtterance]) -> None:

@@ -42,9 +42,14 @@ _MIN_DISTANCE = 0.2
 Mix = dict[str, float]
 
 
+def named_speakers(voices: Voices) -> dict[str, Speaker]:
+    """Return the named voices."""
+    return {name: Speaker(voice.mix, voice.accent, "named") for name, voice in voices.named.items()}
+
+
 def speakers(voices: Voices, seed: int) -> dict[str, Speaker]:
     """Return all speakers by name. They are a function of the seed."""
-    named = {name: Speaker(voice.mix, voice.accent, "named") for name, voice in voices.named.items()}
+    named = named_speakers(voices)
     mixed = _random_speakers(voices.mixed, "mixed", random.Random(f"mixed {seed}"), [])
     existing = [speaker.mix for speaker in [*named.values(), *mixed.values()]]
     unseen = _random_speakers(voices.unseen, "unseen", random.Random(f"unseen {seed}"), existing)

@@ -19,12 +19,13 @@ _HELD_OUT_INTERVAL = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingUtterance:
-    """One utterance. id: its line of the plan. codes: int16 [frames, 16]."""
+    """One utterance. id: its line of the plan. codes: int16 [frames, 16]. words: see ``word_notations``."""
 
     id: int
     text: str
     speaker: str
     codes: NDArray[np.int16]
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +74,7 @@ def _read_utterances(plan: Path, folder: Path) -> list[TrainingUtterance]:
     coded = codes_file.read(folder)
     index_of = {number: index for index, number in enumerate(coded.ids.tolist())}
     return [
-        TrainingUtterance(each.id, each.text, each.speaker, coded[index_of[each.id]])
+        TrainingUtterance(each.id, each.text, each.speaker, coded[index_of[each.id]], each.words)
         for each in read_plan(plan)
         if each.id in index_of
     ]

@@ -14,10 +14,13 @@ from scripts.train_pocket.config import TalkerDraws
 from scripts.train_pocket.talker.corpus import Corpus, TrainingUtterance
 from scripts.train_pocket.talker.examples import Example, build_example
 from scripts.train_pocket.talker.robustness import corrupt
+from scripts.train_pocket.word_phonemes import with_phonemes
 
 _MARKS = ".!?"
 _CANDIDATES = 12
 """Number of utterances from which a reference is put together."""
+_PHONEME_WORDS = (0.1, 1.0)
+"""Least and greatest share of words that are written as phonemes, in a text with phonemes."""
 _FILLED = 0.75
 """Share of the intended length at which a reference is long enough."""
 
@@ -35,14 +38,16 @@ class ExampleSampler:
 
     def example(self, utterance: TrainingUtterance, random: np.random.Generator) -> Example:
         """Return a random example of ``utterance``, sometimes followed by others of its speaker."""
-        text, codes = utterance.text, utterance.codes
+        text, words, codes = utterance.text, utterance.words, utterance.codes
         while random.random() < self.shares.joined:
             following = self._another(utterance, random)
             if len(codes) + len(following.codes) > self.shares.target_frames:
                 break
-            text, codes = f"{text} {following.text}", np.concatenate((codes, following.codes))
+            text, words = f"{text} {following.text}", f"{words} {following.words}"
+            codes = np.concatenate((codes, following.codes))
         if random.random() < self.shares.altered_text:
             text = _alter_text(text, random)
+        text = self._with_phonemes(text, words, random)
         request, is_clean = self._request(text, utterance, random)
         return build_example(request, codes, self.model, self.tokenizer, learn_reference=is_clean)
 
@@ -107,7 +112,16 @@ class ExampleSampler:
         if not chosen:
             return None
         parts = [self.corpus.degraded[each.id] if is_degraded else each.codes for each in chosen]
-        return np.concatenate(parts).astype(np.int64), " ".join(each.text for each in chosen)
+        transcript = self._with_phonemes(
+            " ".join(each.text for each in chosen), " ".join(each.words for each in chosen), random
+        )
+        return np.concatenate(parts).astype(np.int64), transcript
+
+    def _with_phonemes(self, text: str, words: str, random: np.random.Generator) -> str:
+        """Return ``text``, sometimes with phonemes instead of some words."""
+        if random.random() >= self.shares.phonemes:
+            return text
+        return with_phonemes(text, words, random.uniform(*_PHONEME_WORDS), random)
 
     def _layout(self, random: np.random.Generator) -> tuple[TextLayout, bool]:
         """Return a random text layout, and whether the voice is cloned in context."""

@@ -114,7 +114,7 @@ def _sampler(pocket: Pocket, args: argparse.Namespace) -> ExampleSampler:
 
 def _without_augmentation(sampler: ExampleSampler, args: argparse.Namespace) -> ExampleSampler:
     """Return a sampler without the random changes of texts, references and vectors."""
-    disabled = dict.fromkeys(("joined", "altered_text", "xvector_noise", "corrupted", "other_xvector"), 0.0)
+    disabled = dict.fromkeys(("joined", "altered_text", "phonemes", "xvector_noise", "corrupted", "other_xvector"), 0.0)
     tokenizer = TextTokenizer(_tokenizer_folder(args))
     return replace(sampler, shares=sampler.shares.model_copy(update=disabled), tokenizer=tokenizer)
 

@@ -16,6 +16,7 @@ from scripts.train_pocket.config import load
 from scripts.train_pocket.talker.corpus import read_corpus
 from scripts.train_pocket.text_cleaning import HeldOutSentences, key
 from scripts.train_pocket.utterances import PlannedUtterance, read_plan, write_plan
+from scripts.train_pocket.voices import named_speakers
 
 POCKET = Path(__file__).parents[3] / "models" / "pocket"
 
@@ -30,7 +31,7 @@ def test_short_texts_are_different_and_not_the_judges():
 
 
 def test_each_voice_says_its_number_of_texts():
-    speakers = short_texts.teacher_speakers(load())
+    speakers = named_speakers(load().voices)
     texts = iter(["Yes.", "unreadable", "No.", "Maybe."])
     planned = list(
         short_texts.plan(
@@ -40,13 +41,6 @@ def test_each_voice_says_its_number_of_texts():
     assert sorted(each.speaker for each in planned) == ["ava", "emma", "emma"]
     assert [each.text for each in planned] == ["Yes.", "No.", "Maybe."]
     assert {each.speaker: each.accent for each in planned} == {"ava": "american", "emma": "british"}
-
-
-def test_the_teacher_speaks_with_the_voices_of_the_checkpoint():
-    pocket = load()
-    speakers = short_texts.teacher_speakers(pocket)
-    assert speakers["george"].mix == pocket.voices.rows["george"] != pocket.voices.named["george"].mix
-    assert speakers["emma"].mix == pocket.voices.named["emma"].mix
 
 
 def test_sentences_of_the_documentation_are_plain_and_not_the_judges():

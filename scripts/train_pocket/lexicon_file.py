@@ -1,0 +1,65 @@
+"""Writes lexicon.txt.gz: the words that a checkpoint should read as phonemes (``engine/prompt/lexicon.py``).
+
+They are the words of the lexicon of ``hibari-tts`` with one reading that are rare in the training texts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from engine.prompt.lexicon import WORD
+from scripts.train_pocket.texts import read_sentences
+from scripts.train_pocket.word_phonemes import notation
+
+Entries = Mapping[str, str | Mapping[str, str]]
+_NEVER = frozenset(("assistant", "user"))
+"""Words of every prompt."""
+
+
+def lexicon_lines(lexicons: Iterable[Entries], counts: Mapping[str, int], most: int) -> list[str]:
+    """Return the sorted lines for words that occur at most ``most`` times.
+
+    lexicons: word -> the teacher's symbols, or several readings. The first one has the words, the others can only show
+    that a word has another reading. counts: occurrences by word in lower case.
+    """
+    first, *others = lexicons
+    readings = defaultdict[str, set[str | None]](set)
+    for lexicon in (first, *others):
+        for word, symbols in lexicon.items():
+            readings[word.lower()].add(notation(symbols) if isinstance(symbols, str) else None)
+    lines = set()
+    for word in {word.lower() for word in first if WORD.fullmatch(word)} - _NEVER:
+        (phonemes, *more) = readings[word]
+        if phonemes and not more and counts[word] <= most:
+            lines.add(f"{word} {phonemes}")
+    return sorted(lines)
+
+
+def word_counts(texts: Iterable[str]) -> Counter[str]:
+    """Return how often each word occurs, in lower case."""
+    return Counter(word.lower() for text in texts for word in WORD.findall(text))
+
+
+def main() -> None:
+    """Write the file."""
+    from hibari.g2p import G2P
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--texts", type=Path, default=Path(".pocket/texts.jsonl"), help="output of texts.py")
+    parser.add_argument("--most", type=int, default=3, help="maximum occurrences of a word in the texts")
+    parser.add_argument("--out", type=Path, required=True, help="the file to write")
+    args = parser.parse_args()
+    counts = word_counts(each.text for each in read_sentences(args.texts))
+    lexicon = G2P(british=False).lexicon
+    lines = lexicon_lines([lexicon.golds.d, lexicon.silvers.d], counts, args.most)
+    data = gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
+    args.out.write_bytes(data)
+    print(f"{len(lines)} words, {len(data) / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""lexicon.txt.gz: words that the talker reads as phonemes."""
+
+import gzip
+import shutil
+
+import pytest
+
+from engine.errors import CheckpointError
+from engine.prompt.lexicon import LEXICON_FILE
+from engine.prompt.live_text import LiveText
+from engine.prompt.tokenizer import TextTokenizer
+
+
+@pytest.fixture
+def folder(checkpoints, tmp_path):
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copyfile(checkpoints["pocket"] / name, tmp_path / name)
+    return tmp_path
+
+
+def tokenizers(folder, lexicon):
+    """Return tokenizers without and with the lexicon."""
+    without = TextTokenizer(folder)
+    (folder / LEXICON_FILE).write_bytes(gzip.compress(lexicon.encode()))
+    return without, TextTokenizer(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("A zephyr blew.", "A {z1efxr blew."),
+        ("Zephyr! ZEPHYR's", "{z1efxr! {z1efxr's"),
+        ("a zephyr-like (zephyr)", "a {z1efxr-like ({z1efxr)"),
+        ("zephyrs azephyr zephyr_1", "zephyrs azephyr {z1efxr_1"),
+        ("O'zephyr", "O'zephyr"),
+        ("the naïve one", "the {nY1iv one"),
+        ("{zephyr} and {one}", "({z1efxr} and (one}"),
+        ("the nai\u0308ve one", "the {nY1iv one"),
+    ],
+)
+def test_words_of_the_lexicon_are_read_as_phonemes(folder, text, read):
+    without, with_lexicon = tokenizers(folder, "naïve nY1iv\nzephyr z1efxr\n")
+    assert with_lexicon.encode(text) == without.encode(read)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_text_that_arrives_in_pieces_is_read_like_the_whole_text(folder, size):
+    _, tokenizer = tokenizers(folder, "naïve nY1iv\nzephyr z1efxr\nzephyrs z1efxrz\n")
+    text = "Zephyrs, a zephyr's nai\u0308ve zephyr-like O'zephyr; {zephyr} {one"
+    live = LiveText(tokenizer)
+    pieces = [live.add(text[start : start + size]) for start in range(0, len(text), size)] + [live.add("", last=True)]
+    assert [token for piece in pieces for token in tokenizer.encode(piece)] == tokenizer.encode(text)
+
+
+@pytest.mark.parametrize("line", ["zephyr", "zephyr ", " z1efxr", "zephyr z1 efxr"])
+def test_a_line_that_is_not_a_word_and_its_phonemes_is_an_error(folder, line):
+    with pytest.raises(CheckpointError, match="line 2: must be a word and its phonemes"):
+        tokenizers(folder, f"hello hxl1o\n{line}\n")
+
+
+@pytest.mark.parametrize("second", ["hello hxl1o", "apple 1apxl"])
+def test_lines_that_are_not_sorted_are_an_error(folder, second):
+    with pytest.raises(CheckpointError, match="line 2: lines must be sorted and different, found"):
+        tokenizers(folder, f"hello hxl1o\n{second}\n")
+
+
+@pytest.mark.parametrize("data", [b"hello hxl1o\n", gzip.compress(b"hello hxl1o\n")[:-9], gzip.compress(b"\xff x")])
+def test_a_file_that_is_not_gzipped_text_is_an_error(folder, data):
+    (folder / LEXICON_FILE).write_bytes(data)
+    with pytest.raises(CheckpointError, match="must be gzipped UTF-8 text"):
+        TextTokenizer(folder)
