@@ -8,21 +8,26 @@ belongs to the checkpoint; that of pocket is in ``scripts/train_pocket/word_phon
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import zlib
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from engine.checkpoint.checksums import Checksums
+from engine.checkpoint.checksums import MAX_TEXT_BYTES, Checksums
 from engine.errors import CheckpointError
 
 LEXICON_FILE = "lexicon.txt.gz"
 MARK = "{"
 """What precedes the phonemes of a word."""
-WORD = re.compile(r"(?<!['’])[^\W\d_]{3,}")
-"""A word that can have an entry. It is always inside one part of the tokenizer's split pattern."""
+ROLES = frozenset(("assistant", "user"))
+"""Words of every prompt, which cannot be entries."""
+_SHORTEST = 3
+"""Minimum letters of an entry."""
+_WORD = re.compile(r"\W?([^\W\d_]+)")
+"""A part of the tokenizer's split pattern that is a word, with the character before it."""
 
 
 class Lexicon:
@@ -35,16 +40,22 @@ class Lexicon:
         """lines: sorted, each a word in lower case, a space, and its phonemes."""
         self._lines = lines
 
-    def __call__(self, text: str) -> str:
-        """Return ``text`` with phonemes for the words that have an entry. A ``MARK`` in it becomes a parenthesis."""
-        return WORD.sub(self._phonemes, text.replace(MARK, "("))
+    def __call__(self, parts: Iterable[str]) -> str:
+        """Return a text with phonemes for the words that have an entry. A ``MARK`` in it becomes a parenthesis.
 
-    def _phonemes(self, word: re.Match[str]) -> str:
-        key = f"{word[0].lower()} "
+        parts: the text, split by the tokenizer's pattern. The result for a part does not depend on the others.
+        """
+        return "".join(map(self._read, parts))
+
+    def _read(self, part: str) -> str:
+        word = _WORD.fullmatch(part)
+        if word is None or len(word[1]) < _SHORTEST:
+            return part.replace(MARK, "(")
+        key = f"{word[1].lower()} "
         index = bisect_left(self._lines, key)
-        if index < len(self._lines) and self._lines[index].startswith(key):
-            return MARK + self._lines[index][len(key) :]
-        return word[0]
+        if index == len(self._lines) or not self._lines[index].startswith(key):
+            return part.replace(MARK, "(")
+        return part[: word.start(1)].replace(MARK, "(") + MARK + self._lines[index][len(key) :]
 
 
 def read_lexicon(folder: Path, checksums: Checksums) -> Lexicon | None:
@@ -55,19 +66,33 @@ def read_lexicon(folder: Path, checksums: Checksums) -> Lexicon | None:
     file = folder / LEXICON_FILE
     if not file.exists() and not checksums.lists(file):
         return None
-    try:
-        lines = gzip.decompress(checksums.read(file)).decode().splitlines()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{file} must be gzipped UTF-8 text: {error}") from error
-    for number, line in enumerate(lines, 1):
-        word, _, phonemes = line.partition(" ")
-        if not word or not phonemes or " " in phonemes:
+    lines = _text(file, checksums.read(file)).splitlines()
+    if not lines:
+        raise CheckpointError(f"{file} has no words")
+    words = [line.partition(" ")[0] for line in lines]
+    for number, (word, line) in enumerate(zip(words, lines, strict=True), 1):
+        phonemes = line[len(word) + 1 :]
+        if not (word.isalpha() and word == word.lower() and len(word) >= _SHORTEST and phonemes) or " " in phonemes:
             raise CheckpointError(
-                f"{file}, line {number}: must be a word and its phonemes, separated by a space, found {line!r:.80}"
+                f"{file}, line {number}: must be a word of at least {_SHORTEST} lower-case letters, a space and its "
+                f"phonemes, found {line!r:.80}"
             )
-    for number, (before, after) in enumerate(pairwise(lines), 2):
+        if word in ROLES:
+            raise CheckpointError(f"{file}, line {number}: {word!r} is part of every prompt and cannot have an entry")
+    for number, (before, after) in enumerate(pairwise(words), 2):
         if before >= after:
             raise CheckpointError(
-                f"{file}, line {number}: lines must be sorted and different, found {after!r:.80} after {before!r:.80}"
+                f"{file}, line {number}: words must be sorted and different, found {after!r:.80} after {before!r:.80}"
             )
     return Lexicon(lines)
+
+
+def _text(file: Path, data: bytes) -> str:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
+            text = unpacked.read(MAX_TEXT_BYTES + 1)
+        if len(text) > MAX_TEXT_BYTES:
+            raise CheckpointError(f"{file} must have at most {MAX_TEXT_BYTES >> 20} MiB of text")
+        return text.decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{file} must be gzipped UTF-8 text: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import combining, normalize
@@ -75,6 +76,10 @@ class TextTokenizer:
             word_starts.pop()
         return word_starts[-1] if word_starts else 0
 
+    def _parts(self, text: str) -> Iterator[str]:
+        """Yield the parts that are tokenized separately."""
+        return (part for part, _ in self._pre_tokenizer.pre_tokenize_str(text))
+
     def encode(self, text: str, param: str = "input") -> list[int]:
         """Return the token ids of ``text``, in which phonemes replace the words of the checkpoint's lexicon.
 
@@ -86,7 +91,7 @@ class TextTokenizer:
             raise RequestError(
                 f"{param} must not contain unpaired surrogates, got one at character {error.start}", param=param
             ) from error
-        spelled = self._lexicon(normalize("NFC", text)) if self._lexicon else text
+        spelled = text if self._lexicon is None else self._lexicon(self._parts(normalize("NFC", text)))
         ids: list[int] = self._tokenizer.encode(spelled, add_special_tokens=False).ids
         return ids
 

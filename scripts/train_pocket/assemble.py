@@ -54,13 +54,14 @@ def assemble(
     checkpoint is marked as untrained. config.json is written after the files that it describes, so it marks a complete
     folder, and SHA256SUMS is written last. Raises CheckpointError when a part does not fit the configuration.
     """
+    lexicon_data = None if lexicon is None else lexicon.read_bytes()
     (out / "speech_tokenizer").mkdir(parents=True, exist_ok=True)
     for name in ("config.json", SUMS_FILE):
         (out / name).unlink(missing_ok=True)
     _write_tokenizer_files(out, tokenizer, pocket)
     (out / LEXICON_FILE).unlink(missing_ok=True)
-    if lexicon is not None:
-        shutil.copyfile(lexicon, out / LEXICON_FILE)
+    if lexicon_data is not None:
+        (out / LEXICON_FILE).write_bytes(lexicon_data)
     shapes = model_shapes(model_architecture(pocket))
     tensors = _part(talker, _named(shapes, "talker."), pocket)
     tensors |= _with_scale(_part(speaker_encoder, _named(shapes, "speaker_encoder."), pocket), pocket)

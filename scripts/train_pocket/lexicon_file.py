@@ -1,23 +1,29 @@
 """Writes lexicon.txt.gz: the words that a checkpoint should read as phonemes (``engine/prompt/lexicon.py``).
 
-They are the words of the lexicon of ``hibari-tts`` with one reading that are rare in the training texts.
+They are the words of the lexicon of ``hibari-tts`` with one reading that are rare in the training texts. Words with a
+regular ending that are very rare are left out, to keep the file small: their spelling shows how they are read.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from engine.prompt.lexicon import WORD
+from engine.prompt.lexicon import ROLES
 from scripts.train_pocket.texts import read_sentences
-from scripts.train_pocket.word_phonemes import notation
+from scripts.train_pocket.word_phonemes import WORD, notation
 
 Entries = Mapping[str, str | Mapping[str, str]]
-_NEVER = frozenset(("assistant", "user"))
-"""Words of every prompt."""
+_EXCLUDED = ROLES | frozenset("basses bustier gib gui loa rainier skied wei".split())
+"""Words that have another reading than the lexicon's, and those of every prompt."""
+_STRESS = "1"
+_REGULAR = re.compile(r".*(?:ness|ly|ers?|ors?|s|ed|ing|able|is(?:e|ation)|ized?|est)")
+_VERY_RARE = 3
+"""Maximum occurrences of a word with a regular ending that is left out."""
 
 
 def lexicon_lines(lexicons: Iterable[Entries], counts: Mapping[str, int], most: int) -> list[str]:
@@ -32,9 +38,11 @@ def lexicon_lines(lexicons: Iterable[Entries], counts: Mapping[str, int], most: 
         for word, symbols in lexicon.items():
             readings[word.lower()].add(notation(symbols) if isinstance(symbols, str) else None)
     lines = set()
-    for word in {word.lower() for word in first if WORD.fullmatch(word)} - _NEVER:
-        (phonemes, *more) = readings[word]
-        if phonemes and not more and counts[word] <= most:
+    for word in {word.lower() for word in first if WORD.fullmatch(word)} - _EXCLUDED:
+        phonemes, *more = readings[word]
+        if not phonemes or more or phonemes.count(_STRESS) != 1 or counts[word] > most:
+            continue
+        if counts[word] > _VERY_RARE or not _REGULAR.fullmatch(word):
             lines.add(f"{word} {phonemes}")
     return sorted(lines)
 
@@ -50,7 +58,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=Path, default=Path(".pocket/texts.jsonl"), help="output of texts.py")
-    parser.add_argument("--most", type=int, default=3, help="maximum occurrences of a word in the texts")
+    parser.add_argument("--most", type=int, default=15, help="maximum occurrences of a word in the texts")
     parser.add_argument("--out", type=Path, required=True, help="the file to write")
     args = parser.parse_args()
     counts = word_counts(each.text for each in read_sentences(args.texts))

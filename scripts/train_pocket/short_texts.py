@@ -16,7 +16,7 @@ from scripts.train_pocket.config import load
 from scripts.train_pocket.grammar_sentences import FOLDER, Fill, Grammar, word_lists
 from scripts.train_pocket.numbers import GENERATORS
 from scripts.train_pocket.phonemes import Phonemizer
-from scripts.train_pocket.plan import Phonemize
+from scripts.train_pocket.plan import Phonemize, Words
 from scripts.train_pocket.speakers import Speaker, write_speakers
 from scripts.train_pocket.text_cleaning import key
 from scripts.train_pocket.texts import as_spoken, judge_texts
@@ -46,7 +46,12 @@ def short_texts(source: Random) -> Iterator[str]:
 
 
 def plan(
-    texts: Iterator[str], counts: dict[str, int], speakers: dict[str, Speaker], phonemize: Phonemize, source: Random
+    texts: Iterator[str],
+    counts: dict[str, int],
+    speakers: dict[str, Speaker],
+    phonemize: Phonemize,
+    source: Random,
+    words: Words = lambda text: "",
 ) -> Iterator[PlannedUtterance]:
     """Yield ``counts`` utterances of each voice, in random order. Texts that the teacher cannot read are skipped."""
     names = [name for name, count in counts.items() for _ in range(count)]
@@ -54,7 +59,7 @@ def plan(
     for number, name in enumerate(names):
         accent = speakers[name].accent
         text, phonemes = next((text, found) for text in texts if (found := phonemize(text, accent)))
-        yield PlannedUtterance(number, text, phonemes, name, round(source.uniform(*_SPEED), 3), accent)
+        yield PlannedUtterance(number, text, phonemes, name, round(source.uniform(*_SPEED), 3), accent, words(text))
 
 
 def _voice_count(argument: str) -> tuple[str, int]:
@@ -77,7 +82,9 @@ def main() -> None:
     speakers, source = named_speakers(pocket.voices), Random(f"short {pocket.seed}")
     args.out.mkdir(parents=True, exist_ok=True)
     texts, phonemizer = short_texts(source), Phonemizer(args.vocabulary)
-    write_plan(args.out / "plan.jsonl.gz", plan(texts, dict(args.counts), speakers, phonemizer, source))
+    write_plan(
+        args.out / "plan.jsonl.gz", plan(texts, dict(args.counts), speakers, phonemizer, source, phonemizer.words)
+    )
     write_speakers(args.out / "speakers.json", speakers)
 
 

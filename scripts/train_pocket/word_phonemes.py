@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.prompt.lexicon import MARK, WORD
+from engine.prompt.lexicon import MARK
 
 _NOTATION = {
     "ˈ": "1", "ˌ": "2",
@@ -21,6 +21,8 @@ _NOTATION = {
     "A": "E", "I": "Y", "O": "o", "W": "W", "Y": "Q",
 } | {symbol: symbol for symbol in "bdfhklmnpstvwziu"}  # fmt: skip
 """The teacher's symbol for a phoneme or a stress -> its character."""
+WORD = re.compile(r"(?<![^\W\d_'’])[^\W\d_]{3,}")
+"""A word that can be written as phonemes."""
 UNKNOWN = "-"
 """Stands for a word without phonemes."""
 _PLURALS = ("ᵻz", "s", "z")
@@ -61,11 +63,13 @@ def with_phonemes(text: str, notations: str, share: float, random: np.random.Gen
 
     notations: the result of ``word_notations``.
     """
-    words = iter(notations.split())
+    words = list(WORD.finditer(text))
+    phonemes = notations.split()
+    if len(words) != len(phonemes):  # lower case can change the number of words, for instance of "İ"
+        return text
     changed, end = "", 0
-    for match in WORD.finditer(text):
-        phonemes = next(words, UNKNOWN)
-        if phonemes != UNKNOWN and random.random() < share:
-            changed += text[end : match.start()] + MARK + phonemes
-            end = match.end()
+    for word, spoken in zip(words, phonemes, strict=True):
+        if spoken != UNKNOWN and random.random() < share:
+            changed += text[end : word.start()] + MARK + spoken
+            end = word.end()
     return changed + text[end:]

@@ -32,36 +32,53 @@ def tokenizers(folder, lexicon):
         ("Zephyr! ZEPHYR's", "{z1efxr! {z1efxr's"),
         ("a zephyr-like (zephyr)", "a {z1efxr-like ({z1efxr)"),
         ("zephyrs azephyr zephyr_1", "zephyrs azephyr {z1efxr_1"),
-        ("O'zephyr", "O'zephyr"),
+        ("O'zephyr 'zephyr' 'tzephyr", "O'{z1efxr '{z1efxr' 'tzephyr"),
         ("the naïve one", "the {nY1iv one"),
         ("{zephyr} and {one}", "({z1efxr} and (one}"),
         ("the nai\u0308ve one", "the {nY1iv one"),
     ],
 )
 def test_words_of_the_lexicon_are_read_as_phonemes(folder, text, read):
-    without, with_lexicon = tokenizers(folder, "naïve nY1iv\nzephyr z1efxr\n")
+    without, with_lexicon = tokenizers(folder, "ephyr 1efxr\nnaïve nY1iv\nzephyr z1efxr\n")
     assert with_lexicon.encode(text) == without.encode(read)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 9])
 def test_text_that_arrives_in_pieces_is_read_like_the_whole_text(folder, size):
-    _, tokenizer = tokenizers(folder, "naïve nY1iv\nzephyr z1efxr\nzephyrs z1efxrz\n")
-    text = "Zephyrs, a zephyr's nai\u0308ve zephyr-like O'zephyr; {zephyr} {one"
+    lexicon = "anic 1anIk\ndon d1An\nephyr 1efxr\nnaïve nY1iv\nween w1in\nzephyr z1efxr\nzephyrs z1efxrz\n"
+    _, tokenizer = tokenizers(folder, lexicon)
+    text = "'Tween Zephyrs, a zephyr's nai\u0308ve 'tween don't zephyr-like O'zephyr 'zephyr Qur'anic; {zephyr} {one"
     live = LiveText(tokenizer)
     pieces = [live.add(text[start : start + size]) for start in range(0, len(text), size)] + [live.add("", last=True)]
     assert [token for piece in pieces for token in tokenizer.encode(piece)] == tokenizer.encode(text)
 
 
-@pytest.mark.parametrize("line", ["zephyr", "zephyr ", " z1efxr", "zephyr z1 efxr"])
+@pytest.mark.parametrize("line", ["zephyr", "zephyr ", " z1efxr", "zephyr z1 efxr", "Zephyr z1efxr", "up V1p"])
 def test_a_line_that_is_not_a_word_and_its_phonemes_is_an_error(folder, line):
-    with pytest.raises(CheckpointError, match="line 2: must be a word and its phonemes"):
+    with pytest.raises(CheckpointError, match="line 2: must be a word of at least 3 lower-case letters"):
         tokenizers(folder, f"hello hxl1o\n{line}\n")
 
 
-@pytest.mark.parametrize("second", ["hello hxl1o", "apple 1apxl"])
-def test_lines_that_are_not_sorted_are_an_error(folder, second):
-    with pytest.raises(CheckpointError, match="line 2: lines must be sorted and different, found"):
+@pytest.mark.parametrize("second", ["hello hxl1o", "hello h2xlo", "apple 1apxl"])
+def test_words_that_are_not_sorted_and_different_are_an_error(folder, second):
+    with pytest.raises(CheckpointError, match="line 2: words must be sorted and different, found"):
         tokenizers(folder, f"hello hxl1o\n{second}\n")
+
+
+def test_a_word_of_every_prompt_cannot_have_an_entry(folder):
+    with pytest.raises(CheckpointError, match="line 1: 'assistant' is part of every prompt"):
+        tokenizers(folder, "assistant xs1Istxnt\n")
+
+
+def test_a_lexicon_without_words_is_an_error(folder):
+    with pytest.raises(CheckpointError, match="has no words"):
+        tokenizers(folder, "")
+
+
+def test_a_file_that_unpacks_to_more_than_the_limit_is_an_error(folder, monkeypatch):
+    monkeypatch.setattr("engine.prompt.lexicon.MAX_TEXT_BYTES", 1 << 20)
+    with pytest.raises(CheckpointError, match="must have at most 1 MiB of text"):
+        tokenizers(folder, "a" * ((1 << 20) + 1))
 
 
 @pytest.mark.parametrize("data", [b"hello hxl1o\n", gzip.compress(b"hello hxl1o\n")[:-9], gzip.compress(b"\xff x")])

@@ -1,5 +1,6 @@
 """Packed checkpoints: their weights and speech, and errors where versions or formats do not match."""
 
+import gzip
 import hashlib
 import json
 import shutil
@@ -14,10 +15,12 @@ from safetensors.torch import load_file
 from engine.checkpoint.checksums import SUMS_FILE
 from engine.checkpoint.folder import open_checkpoint
 from engine.checkpoint.packing import packed_shapes
+from engine.checkpoint.speech_profile import PROFILE_FILE
 from engine.config import EngineConfig, TalkerConfig
 from engine.errors import CheckpointError, SetupError
 from engine.kernels.quantization import GroupCodes, quantize_groups
 from engine.pack import pack
+from engine.prompt.lexicon import LEXICON_FILE
 from engine.talker.native.input_moments import measure_input_moments
 from engine.talker.native.weight_formats import configured_format
 from tests.support.talkers import assert_same, bit_for_bit, native_talker, prepare, speak, various_requests
@@ -86,6 +89,16 @@ def test_a_packed_checkpoint_is_smaller_and_keeps_heads_and_embeddings_of_codes(
         assert torch.equal(tensors[name], original[name]), name
     assert "talker.codec_head.weight" in tensors
     assert "talker.model.layers.0.mlp.up_proj.weight" not in tensors
+
+
+def test_the_files_that_only_sonant_reads_are_copied(opened, tmp_path):
+    original = shutil.copytree(opened[ORIGINAL].folder, tmp_path / "original")
+    (original / SUMS_FILE).unlink(missing_ok=True)
+    data = {PROFILE_FILE: b"{}", LEXICON_FILE: gzip.compress(b"zephyr z1efxr\n")}
+    for name, content in data.items():
+        (original / name).write_bytes(content)
+    pack(open_checkpoint(str(original)), tmp_path / "packed", "int8")
+    assert {name: (tmp_path / "packed" / name).read_bytes() for name in data} == data
 
 
 def test_every_file_of_a_packed_checkpoint_has_a_checksum_and_the_same_permissions(packed):

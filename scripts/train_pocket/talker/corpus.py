@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from scripts.train_pocket import codes as codes_file
 from scripts.train_pocket.utterances import read_plan
+from scripts.train_pocket.word_phonemes import word_notations
 
 _HELD_OUT_INTERVAL = 100
 """One of this many utterances is held out."""
@@ -74,7 +75,9 @@ def _read_utterances(plan: Path, folder: Path) -> list[TrainingUtterance]:
     coded = codes_file.read(folder)
     index_of = {number: index for index, number in enumerate(coded.ids.tolist())}
     return [
-        TrainingUtterance(each.id, each.text, each.speaker, coded[index_of[each.id]], each.words)
+        TrainingUtterance(
+            each.id, each.text, each.speaker, coded[index_of[each.id]], each.words or word_notations(each.text, [])
+        )
         for each in read_plan(plan)
         if each.id in index_of
     ]

@@ -1,5 +1,6 @@
 """Commands: training produces a talker for a folder, and assembling reports missing parts."""
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from engine.checkpoint.folder import open_checkpoint
 from engine.errors import CheckpointError
+from engine.prompt.lexicon import LEXICON_FILE
 from scripts.train_pocket import assemble as assembling
 from scripts.train_pocket.assemble import assemble
 from scripts.train_pocket.disassemble import disassemble
@@ -105,6 +107,7 @@ def test_a_folder_that_was_taken_apart_can_be_assembled_again(pocket, tmp_path):
     folder = Path(
         assemble(pocket, tmp_path / "folder", tokenizer=None, talker=None, speaker_encoder=None, codec=None).folder
     )
+    (folder / LEXICON_FILE).write_bytes(gzip.compress(b"zephyr z1efxr\n"))
     disassemble(folder, pocket, parts)
     again = assemble(
         pocket,
@@ -113,6 +116,7 @@ def test_a_folder_that_was_taken_apart_can_be_assembled_again(pocket, tmp_path):
         talker=parts / "talker.safetensors",
         speaker_encoder=parts / "speaker_encoder.safetensors",
         codec=parts / "codec.safetensors",
+        lexicon=parts / LEXICON_FILE,
     )
-    for name in ("model.safetensors", "speech_tokenizer/model.safetensors", "vocab.json"):
+    for name in ("model.safetensors", "speech_tokenizer/model.safetensors", "vocab.json", LEXICON_FILE):
         assert (Path(again.folder) / name).read_bytes() == (folder / name).read_bytes()

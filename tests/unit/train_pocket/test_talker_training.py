@@ -17,6 +17,7 @@ from scripts.train_pocket.assemble import assemble
 from scripts.train_pocket.config import Layouts
 from scripts.train_pocket.talker.batches import batches, collate
 from scripts.train_pocket.talker.evaluate import evaluate
+from scripts.train_pocket.talker.example_sampler import ExampleSampler
 from scripts.train_pocket.talker.examples import build_example
 from scripts.train_pocket.talker.feed import Share, feed, on_device
 from scripts.train_pocket.talker.losses import score, with_noise
@@ -238,6 +239,24 @@ def test_the_frames_of_a_degraded_reference_are_no_targets(drawing):
         if reference_frames(utterance, example):
             assert len(example) - 1 - example.first == len(utterance.codes)
             assert np.array_equal(example.codes[example.first + 1 :], utterance.codes)
+
+
+def test_joined_utterances_keep_the_phonemes_of_their_words(drawing, monkeypatch):
+    first, second = (
+        replace(drawing.corpus.trained[number], text=text, words=words, codes=drawing.corpus.trained[number].codes[:20])
+        for number, text, words in ((0, "One bird sang.", "w1Vn b1Rrd s1aN"), (1, "Two cats.", "- k1ats"))
+    )
+    texts = []
+    monkeypatch.setattr(ExampleSampler, "_another", lambda *_: second)
+    monkeypatch.setattr(ExampleSampler, "_request", lambda _, text, *__: texts.append(text) or (None, True))
+    monkeypatch.setattr("scripts.train_pocket.talker.example_sampler.build_example", lambda *_, **__: None)
+    shares = drawing.shares.model_copy(update={"joined": 1.0, "phonemes": 1.0, "target_frames": 40})
+    sampler = replace(drawing, shares=shares)
+    random = np.random.default_rng(1)
+    for _ in range(40):
+        sampler.example(first, random)
+    words = {word for text in texts for word in text.split()}
+    assert words == {"One", "{w1Vn", "bird", "{b1Rrd", "sang.", "{s1aN.", "Two", "cats.", "{k1ats."}
 
 
 def test_each_process_reads_its_own_share(drawing):
