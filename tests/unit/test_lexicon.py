@@ -81,7 +81,11 @@ def test_a_file_that_unpacks_to_more_than_the_limit_is_an_error(folder, monkeypa
         tokenizers(folder, "a" * ((1 << 20) + 1))
 
 
-@pytest.mark.parametrize("data", [b"hello hxl1o\n", gzip.compress(b"hello hxl1o\n")[:-9], gzip.compress(b"\xff x")])
+@pytest.mark.parametrize(
+    "data",
+    [b"hello hxl1o\n", gzip.compress(b"hello hxl1o\n")[:-9], gzip.compress(b"\xff x")],
+    ids=["plain", "truncated", "not UTF-8"],
+)
 def test_a_file_that_is_not_gzipped_text_is_an_error(folder, data):
     (folder / LEXICON_FILE).write_bytes(data)
     with pytest.raises(CheckpointError, match="must be gzipped UTF-8 text"):
