@@ -120,7 +120,8 @@ class Settings(BaseSettings):
     trim_leading_silence: bool = Field(
         False,
         description="Remove the silence before the first audible sample, except for the last 20 ms. Clones in context "
-        "have at most 0.1 s before the first sound above -50 dBFS in any case, unless their text begins with a pause.",
+        "have at most 0.1 s before the first sound above -50 dBFS in any case, unless their text begins with a pause "
+        "or they are quieter than that for a whole second.",
     )
     api_key: SecretStr | None = Field(
         None, description="API key that requests must send. Prefer SONANT_API_KEY to a configuration file."

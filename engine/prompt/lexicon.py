@@ -49,13 +49,15 @@ class Lexicon:
 
     def _read(self, part: str) -> str:
         word = _WORD.fullmatch(part)
-        if word is None or len(word[1]) < _SHORTEST:
+        phonemes = None if word is None else self._phonemes(word[1].lower())
+        if word is None or phonemes is None:
             return part.replace(MARK, "(")
-        key = f"{word[1].lower()} "
-        index = bisect_left(self._lines, key)
-        if index == len(self._lines) or not self._lines[index].startswith(key):
-            return part.replace(MARK, "(")
-        return part[: word.start(1)].replace(MARK, "(") + MARK + self._lines[index][len(key) :]
+        return part[: word.start(1)].replace(MARK, "(") + MARK + phonemes
+
+    def _phonemes(self, word: str) -> str | None:
+        index = bisect_left(self._lines, f"{word} ")
+        entry = self._lines[index] if index < len(self._lines) else ""
+        return entry[len(word) + 1 :] if entry.startswith(f"{word} ") else None
 
 
 def read_lexicon(folder: Path, checksums: Checksums) -> Lexicon | None:

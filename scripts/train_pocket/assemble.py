@@ -49,10 +49,10 @@ def assemble(
 ) -> Checkpoint:
     """Write the folder and open it like the engine.
 
-    A part that is None gets random weights, a tokenizer that is None one of a few hundred tokens. The lexicon is
-    optional. Without a talker the
-    checkpoint is marked as untrained. config.json is written after the files that it describes, so it marks a complete
-    folder, and SHA256SUMS is written last. Raises CheckpointError when a part does not fit the configuration.
+    A part that is None gets random weights, a tokenizer that is None one of a few hundred tokens. A lexicon that is
+    None is left out. Without a talker, the checkpoint is marked as untrained. config.json is written after the files
+    that it describes, so it marks a complete folder, and SHA256SUMS is written last. Raises CheckpointError when a part
+    does not fit the configuration.
     """
     lexicon_data = None if lexicon is None else lexicon.read_bytes()
     (out / "speech_tokenizer").mkdir(parents=True, exist_ok=True)

@@ -52,7 +52,10 @@ def plan(
     *,
     apply: Callable[..., Iterable[str | None]] = map,
 ) -> Iterator[PlannedUtterance]:
-    """Yield an utterance for each text that the teacher can read. apply: ``map``, or that of an executor."""
+    """Yield an utterance for each text that the teacher can read.
+
+    words: by default no word has phonemes. apply: ``map``, or that of an executor.
+    """
     names = assign_speakers(voices, all_speakers, len(texts), source)
     spoken = apply(phonemize, texts, [all_speakers[name].accent for name in names])
     number = 0

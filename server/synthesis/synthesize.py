@@ -51,7 +51,7 @@ async def start_synthesis(
             turns, spoken = await turns_of(body, model, record)
             record.set_spoken(spoken)
         else:
-            body = body.model_copy(update={"ref_text": None})
+            body = body.model_copy(update={"ref_text": None})  # _by_x_vector would drop its codes
             request = await speech_request(body, body.input, model, record.owner, record)
             turns = [Turn(_by_x_vector(request))]
         _describe(record, body, turns)
@@ -79,7 +79,7 @@ async def start_synthesis(
 
 
 def _by_x_vector(request: SpeechRequest) -> SpeechRequest:
-    """Return a live request, without a reference: cloning in context needs text that has not arrived yet."""
+    """Return a live request without the codes of a stored voice: cloning in context needs the whole text."""
     return request if request.voice is None else replace(request, voice=Voice(request.voice.embedding))
 
 

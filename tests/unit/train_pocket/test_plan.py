@@ -67,6 +67,13 @@ def test_ids_are_dense_and_unreadable_texts_are_dropped(tmp_path):
     assert list(read_plan(tmp_path / "plan.jsonl.gz", first=5, count=3)) == planned[5:8]
 
 
+def test_each_utterance_has_the_phonemes_of_its_own_words():
+    texts = ["One bird.", "What?", "Two cats."]
+    notations = {"One bird.": "w1Vn b1Rrd", "What?": "w1At", "Two cats.": "t1u k1ats"}
+    planned = plan.plan(texts, VOICES, SPEAKERS, phonemes_of, random.Random(1), notations.get)
+    assert {each.text: each.words for each in planned} == {text: notations[text] for text in texts if text != "What?"}
+
+
 def test_each_unseen_speaker_gets_a_reference_and_three_sentences():
     kept = list(plan.unseen([f"Sentence {index}." for index in range(7)], SPEAKERS, phonemes_of))
     assert [utterance.id for utterance in kept] == list(range(10_000_000, 10_000_040))
