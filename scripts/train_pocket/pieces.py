@@ -1,0 +1,32 @@
+"""Pieces of people's recordings on disk: FLAC files, and ``pieces.jsonl`` with what is said in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+RATE = 24_000
+_LIST = "pieces.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A file with mono samples at ``RATE``, its speaker, and what is said in it. words: see ``word_notations``."""
+
+    file: str
+    speaker: str
+    text: str
+    words: str
+
+
+def write_pieces(folder: Path, pieces: Iterable[Piece]) -> None:
+    """Write the list of the pieces, whose files are in the folder."""
+    lines = "".join(json.dumps(asdict(piece), ensure_ascii=False) + "\n" for piece in pieces)
+    (folder / _LIST).write_text(lines, encoding="utf-8")
+
+
+def read_pieces(folder: Path) -> list[Piece]:
+    """Return the pieces in a folder. Raises FileNotFoundError if it has none."""
+    return [Piece(**json.loads(line)) for line in (folder / _LIST).read_text(encoding="utf-8").splitlines()]

@@ -1,0 +1,106 @@
+"""Prepares recordings of people for the talker's training: python3 -m scripts.train_pocket.recordings --help.
+
+A folder has one subfolder per speaker. Each recording is split at pauses into pieces of a few seconds, and Moonshine
+writes down what is said in them (``make judge`` installs it). ``speeds.py`` adds the pieces to the plan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from engine.cloning.resampling import resample
+from scripts.judge.recordings import Recording, run_judges
+from scripts.judge.sound import Samples, read, trim_silence
+from scripts.train_pocket.phonemes import Phonemizer
+from scripts.train_pocket.pieces import RATE, Piece, write_pieces
+from scripts.train_pocket.text_cleaning import HeldOutSentences
+from scripts.train_pocket.texts import as_spoken, judge_texts
+
+_WINDOW_S = 0.02
+_PAUSE_DB = 30.0
+"""A window is part of a pause if it is this much below the loud ones (95th percentile)."""
+_MIN_PAUSE_S = 0.16
+_PIECE_S = (2.5, 14.0)
+"""A piece has at least the first length, if its recording has. Pieces longer than the second one are not used."""
+_CHARACTERS_PER_SECOND = (6.0, 26.0)
+"""A transcript with fewer or more characters does not fit its recording."""
+_TEXT = re.compile(r"[A-Za-z ,.;:!?'’\"“”-]+")
+"""A transcript with other characters is not used."""
+_AUDIO = {".wav", ".flac", ".mp3", ".ogg"}
+
+
+def split(samples: Samples, rate: int) -> list[Samples]:
+    """Split a recording [n] in the middle of its pauses. Silence at the ends of a piece is cut to 0.1 s."""
+    window = round(_WINDOW_S * rate)
+    power = (samples[: len(samples) // window * window].reshape(-1, window) ** 2).mean(1)
+    if not len(power):
+        return []
+    quiet = power < np.percentile(power, 95) * 10 ** (-_PAUSE_DB / 10)
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], quiet, [False])).astype(np.int8))).reshape(-1, 2)
+    pauses = [int(begin + end) // 2 * window for begin, end in edges if (end - begin) * _WINDOW_S >= _MIN_PAUSE_S]
+    shortest, bounds = round(_PIECE_S[0] * rate), [0]
+    for cut in pauses:
+        if cut - bounds[-1] >= shortest and len(samples) - cut >= shortest:
+            bounds.append(cut)
+    parts = [trim_silence(samples[begin:end], rate) for begin, end in pairwise([*bounds, len(samples)])]
+    return [part for part in parts if len(part) <= _PIECE_S[1] * rate]
+
+
+def cut(recordings: Path, out: Path) -> Iterator[tuple[Path, str]]:
+    """Write the pieces of all recordings as FLAC. Yield file and speaker."""
+    out.mkdir(parents=True, exist_ok=True)
+    number = 0
+    for recording in sorted(file for file in recordings.glob("*/*") if file.suffix in _AUDIO):
+        samples, rate = read(recording)
+        for part in split(resample(samples, rate, RATE), RATE):
+            file = out / f"{number:05}.flac"
+            soundfile.write(file, part, RATE)
+            yield file, recording.parent.name
+            number += 1
+
+
+def is_plausible(text: str, seconds: float) -> bool:
+    """Return whether a recording of this length can say the text, and the text has only words and punctuation."""
+    slowest, fastest = _CHARACTERS_PER_SECOND
+    return bool(_TEXT.fullmatch(text)) and slowest * seconds <= len(text) <= fastest * seconds
+
+
+def transcripts(files: Sequence[Path]) -> Iterator[str | None]:
+    """Yield what is said in each file, as the text front end writes it; None if that is not plausible."""
+    excluded = HeldOutSentences(judge_texts())
+    for file, row in zip(files, run_judges([Recording(file, "") for file in files], "moonshine"), strict=True):
+        text = as_spoken(row["moonshine"]["heard"].strip())
+        usable = is_plausible(text, soundfile.info(file).duration) and not excluded.overlaps(text)
+        yield text if usable else None
+
+
+def main() -> None:
+    """Write the pieces of speakers with at least two, so that one can be the reference of another."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--recordings", type=Path, required=True, help="folder with a subfolder for each speaker")
+    parser.add_argument("--vocabulary", type=Path, required=True, help="the teacher's vocab.json")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the pieces and pieces.jsonl")
+    args = parser.parse_args()
+    written, phonemizer = list(cut(args.recordings, args.out)), Phonemizer(args.vocabulary)
+    heard = transcripts([file for file, _ in written])
+    pieces = [
+        Piece(file.name, speaker, text, phonemizer.words(text))
+        for (file, speaker), text in zip(written, heard, strict=True)
+        if text is not None
+    ]
+    counts = Counter(piece.speaker for piece in pieces)
+    pieces = [piece for piece in pieces if counts[piece.speaker] > 1]
+    write_pieces(args.out, pieces)
+    print(f"{len(pieces)} of {len(written)} pieces, {len({piece.speaker for piece in pieces})} speakers")
+
+
+if __name__ == "__main__":
+    main()

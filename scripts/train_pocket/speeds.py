@@ -1,0 +1,97 @@
+"""Adds pieces of recordings to the training data at several speeds: python3 -m scripts.train_pocket.speeds --help.
+
+Played faster or slower, a voice has other formants, another pitch and another rhythm, so it counts as another speaker
+(Ko et al., "Audio augmentation for speech recognition", Interspeech 2015).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import soundfile
+
+from scripts.judge.sound import Samples, loudness_db
+from scripts.train_pocket.audio_shards import FRAME_SAMPLES, LABELS, Clip, ShardWriter
+from scripts.train_pocket.pieces import RATE, Piece, read_pieces
+from scripts.train_pocket.speakers import Speaker
+from scripts.train_pocket.teacher_model import Speech
+from scripts.train_pocket.utterances import PlannedUtterance, read_plan, write_plan
+from scripts.train_pocket.voice_change import BANDS, change_voice
+
+FIRST_ID = 20_000_000
+SPEEDS = (0.8, 0.83, 0.86, 0.89, 0.92, 0.95, 1.0, 1.04, 1.08, 1.12, 1.16, 1.2, 1.25)
+_RANK = 900
+"""Rank of the first shards. Those of the teacher's processes are smaller."""
+_SHARD_SAMPLES = 180 * RATE
+_GAIN_DB = 4.0
+"""Maximum gain of a band of a changed voice's random equalizer."""
+_LEVEL_DB = (-30.0, -18.0)
+"""Range of the random loudness in dB of full scale. The teacher's is about -22."""
+
+
+def at_speed(samples: Samples, speed: float, speaker: str) -> Samples:
+    """Return samples [n] played at ``speed``, about n / speed; at other speeds than 1 with the speaker's equalizer."""
+    random = Random(speaker)
+    equalizer = tuple(random.uniform(-_GAIN_DB, _GAIN_DB) for _ in BANDS) if speed != 1.0 else ()
+    voice = Speaker({}, "american", "varied", tract=speed, equalizer=equalizer)
+    return change_voice(Speech(samples, np.empty(0)), voice).samples
+
+
+def at_level(samples: Samples, level_db: float) -> Samples:
+    """Return the samples with this loudness, or less if they would be clipped."""
+    gain = 10 ** ((level_db - loudness_db(samples)) / 20)
+    return samples * np.float32(min(gain, 0.99 / max(float(np.abs(samples).max()), 1e-6)))
+
+
+def clip(samples: Samples) -> Clip:
+    """Return a recording for a shard: 16-bit samples, padded to complete frames, without phonemes."""
+    frames = -(-len(samples) // FRAME_SAMPLES)
+    padded = np.pad(samples, (0, frames * FRAME_SAMPLES - len(samples)))
+    return Clip((padded * 32767).round().astype(np.int16), np.zeros((frames, LABELS), np.int16))
+
+
+def planned(pieces: Sequence[Piece]) -> Iterator[tuple[PlannedUtterance, Piece, float]]:
+    """Yield an utterance, its piece and its speed, for each speed of each piece."""
+    for number, (piece, speed) in enumerate((piece, speed) for piece in pieces for speed in SPEEDS):
+        speaker = f"{piece.speaker}-{round(100 * speed)}"
+        yield PlannedUtterance(FIRST_ID + number, piece.text, "", speaker, 1.0, "american", piece.words), piece, speed
+
+
+def write_shards(folder: Path, out: Path, ranks: int, rank: int) -> float:
+    """Write the shards of one of ``ranks`` processes. Return their hours."""
+    random, writer, samples = Random(rank), ShardWriter(out, _RANK + rank, _SHARD_SAMPLES), 0
+    for number, (utterance, piece, speed) in enumerate(planned(read_pieces(folder))):
+        if number % ranks == rank:
+            recording, _ = soundfile.read(folder / piece.file, dtype="float32")
+            spoken = clip(at_level(at_speed(recording, speed, utterance.speaker), random.uniform(*_LEVEL_DB)))
+            writer.add(utterance.id, spoken)
+            samples += len(spoken.samples)
+    writer.flush()
+    return samples / RATE / 3600
+
+
+def main() -> None:
+    """Append the utterances to plan.jsonl.gz, and write their shards. The teacher skips utterances that have audio."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pieces", type=Path, required=True, help="folder that recordings.py wrote")
+    parser.add_argument("--data", type=Path, default=Path(".pocket"), help="folder with plan.jsonl.gz")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the shards: that of the teacher's audio")
+    parser.add_argument("--processes", type=int, default=2)
+    args = parser.parse_args()
+    plan = args.data / "plan.jsonl.gz"
+    utterances = [utterance for utterance, _, _ in planned(read_pieces(args.pieces))]
+    teacher = [utterance for utterance in read_plan(plan) if utterance.id < FIRST_ID]
+    write_plan(plan, [*teacher, *utterances])
+    with ProcessPoolExecutor(args.processes) as executor:
+        hours = sum(executor.map(partial(write_shards, args.pieces, args.out, args.processes), range(args.processes)))
+    print(f"{len(utterances)} utterances of {len({each.speaker for each in utterances})} speakers, {hours:.2f} h")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Recordings of people become training data: split at pauses, transcribed, and played at several speeds."""
+
+import sys
+
+import numpy as np
+import pytest
+import soundfile
+
+from scripts.train_pocket import speeds
+from scripts.train_pocket.audio_shards import FRAME_SAMPLES, utterance_ids
+from scripts.train_pocket.pieces import RATE, Piece, write_pieces
+from scripts.train_pocket.recordings import cut, is_plausible, split
+from scripts.train_pocket.utterances import PlannedUtterance, read_plan, write_plan
+
+
+def speech(seconds, hertz=200.0):
+    return 0.3 * np.sin(2 * np.pi * hertz * np.arange(round(seconds * RATE)) / RATE).astype(np.float32)
+
+
+def pause(seconds):
+    return np.zeros(round(seconds * RATE), np.float32)
+
+
+def lengths(parts):
+    return [round(len(part) / RATE, 1) for part in parts]
+
+
+def test_recordings_are_split_at_pauses_into_pieces_that_are_long_enough():
+    recording = np.concatenate([speech(3), pause(0.4), speech(1), pause(0.4), speech(3), pause(0.1), speech(3)])
+    assert lengths(split(recording, RATE)) == [3.1, 7.6]
+
+
+def test_short_recordings_stay_whole_and_endless_ones_are_left_out():
+    assert lengths(split(np.concatenate([pause(1), speech(1), pause(1)]), RATE)) == [1.2]
+    assert split(speech(20), RATE) == []
+    assert split(pause(0.01), RATE) == []
+
+
+def test_pieces_of_all_speakers_are_written_with_their_speaker(tmp_path):
+    for speaker in ("ann", "bob"):
+        (tmp_path / speaker).mkdir()
+        soundfile.write(tmp_path / speaker / "1.wav", np.concatenate([speech(3), pause(1), speech(3)]), RATE)
+    (tmp_path / "ann" / "notes.txt").write_text("not audio")
+    written = list(cut(tmp_path, tmp_path / "out"))
+    assert [speaker for _, speaker in written] == ["ann", "ann", "bob", "bob"]
+    assert all(soundfile.info(file).duration == pytest.approx(3.1, abs=0.05) for file, _ in written)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "expected"),
+    [
+        ("A plain sentence that takes a while.", 3.0, True),
+        ("Hm.", 3.0, False),
+        ("Far too many words for such a short recording, which nobody can say.", 1.0, False),
+        ("It costs 20 € in the shop over there.", 3.0, False),
+        ("", 3.0, False),
+    ],
+)
+def test_only_plausible_transcripts_are_used(text, seconds, expected):
+    assert is_plausible(text, seconds) == expected
+
+
+@pytest.mark.parametrize("speed", [0.82, 1.0, 1.22])
+def test_a_faster_voice_is_higher_and_shorter(speed):
+    played = speeds.at_speed(speech(2, 1000), speed, "ann")
+    spectrum = np.abs(np.fft.rfft(played))
+    assert np.fft.rfftfreq(len(played), 1 / RATE)[spectrum.argmax()] == pytest.approx(1000 * speed, rel=2e-3)
+    assert len(played) == pytest.approx(2 * RATE / speed, abs=60)
+
+
+def test_levels_vary_without_clipping():
+    loud = speeds.at_level(speech(1), 0.0)
+    assert np.abs(loud).max() == pytest.approx(0.99, abs=1e-3)
+    assert speeds.loudness_db(speeds.at_level(speech(1), -25.0)) == pytest.approx(-25, abs=0.1)
+
+
+def test_every_planned_utterance_has_audio(tmp_path, monkeypatch):
+    pieces = tmp_path / "pieces"
+    pieces.mkdir()
+    for number in range(3):
+        soundfile.write(pieces / f"{number}.flac", speech(0.5), RATE)
+    write_pieces(pieces, [Piece(f"{number}.flac", "ann", "Hello there.", "-") for number in range(3)])
+    teacher = PlannedUtterance(7, "Hi.", "haI", "emma", 1.0, "british")
+    write_plan(tmp_path / "plan.jsonl.gz", [teacher])
+    command = ["speeds", "--pieces", str(pieces), "--data", str(tmp_path), "--out", str(tmp_path / "audio")]
+    monkeypatch.setattr(sys, "argv", command)
+    speeds.main()
+    first, *added = read_plan(tmp_path / "plan.jsonl.gz")
+    assert first == teacher
+    assert {each.id for each in added} == utterance_ids(tmp_path / "audio")
+    assert len({each.speaker for each in added}) == len(speeds.SPEEDS)
+    with np.load(next((tmp_path / "audio").glob("*.npz"))) as shard:
+        assert not (np.diff(shard["starts"]) % FRAME_SAMPLES).any()
+        assert np.abs(shard["samples"]).max() > 500
