@@ -5,7 +5,8 @@
 #   scripts/train_pocket/run.sh again DATA TEACHER OUT    a new talker from a checkpoint whose other parts stay, on any GPUs
 # DATA has plan.jsonl.gz, speakers.json and tokenizer/; for "again" also first/, the output of disassemble.py.
 # Variables: COUNT of utterances, minutes TEACH CODEC SPEAKER TALKER. "again" skips the parts that are done.
-# UNTIL: for "again", time in seconds since 1970 at which the talker ends, instead of TALKER.
+# For "again", also UNTIL, time in seconds since 1970 at which the talker ends, instead of TALKER; PIECES, a folder of
+# recordings.py to add; CODEC, minutes to train the codec further, and RECORDED, the share of recordings in it.
 set -euo pipefail
 
 what=$1 data=$2 teacher=$3 out=$4
@@ -61,11 +62,21 @@ part() { # part NAME COMMAND...: run a part of "again" unless it is done; writes
   echo "$(date +%T) $1 $([ -e "$out/done/$1" ] && echo "done" || echo FAILED): $(tail -n 1 "$out/$1.log")"
 }
 
-encode_first() { # encode_first AUDIO CODES: encode with the codec of the checkpoint
-  local rank jobs=()
+add_recordings() {
+  python3 -m scripts.train_pocket.speeds --pieces "$PIECES" --data "$data" --out "$out/audio" --processes 8
+}
+
+continue_codec() {
+  several 0 "$last" scripts.train_pocket.codec.train --audio "$out/audio" --resume "$data/first" --out "$out/codec" \
+    --minutes "$CODEC" --open 0 --alone 0.1 --rate 4e-4 ${RECORDED:+--recorded "$RECORDED"}
+}
+
+encode_again() { # encode_again AUDIO CODES: encode with the codec of the checkpoint, or with that trained further
+  local rank jobs=() codec=$data/first/codec.safetensors
+  if [ -e "$out/done/codec" ]; then codec=$out/codec/codec.safetensors; fi
   for rank in $(seq 0 "$last"); do
-    on "$rank" python3 -m scripts.train_pocket.codec.encode --audio "$1" --codec "$data/first/codec.safetensors" \
-      --out "$2" --rank "$rank" --world "$gpus" &
+    on "$rank" python3 -m scripts.train_pocket.codec.encode --audio "$1" --codec "$codec" --out "$2" \
+      --rank "$rank" --world "$gpus" &
     jobs+=($!)
   done
   for rank in "${jobs[@]}"; do wait "$rank" || return 1; done
@@ -79,7 +90,7 @@ degrade() {
     jobs+=($!)
   done
   for rank in "${jobs[@]}"; do wait "$rank" || return 1; done
-  encode_first "$out/references" "$out/reference_codes"
+  encode_again "$out/references" "$out/reference_codes"
 }
 
 embed() {
@@ -110,10 +121,13 @@ continue_talker() { # until the minutes are over; a crashed run continues from i
 
 again() {
   mkdir -p "$out/done"
+  if [ -n "${PIECES:-}" ]; then part recordings add_recordings & fi
   part teacher speak
+  wait
+  if [ -n "${CODEC:-}" ]; then part codec continue_codec; fi
   part embed embed &
   part degrade degrade &
-  part codes encode_first "$out/audio" "$out/codes"
+  part codes encode_again "$out/audio" "$out/codes"
   wait
   part talker continue_talker
 }
@@ -137,7 +151,7 @@ talker)
   wait
   ;;
 *)
-  sed -n '2,8s/^# //p' "$0"
+  sed -n '2,9s/^# //p' "$0"
   exit 2
   ;;
 esac

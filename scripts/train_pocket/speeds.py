@@ -17,7 +17,7 @@ import numpy as np
 import soundfile
 
 from scripts.judge.sound import Samples, loudness_db
-from scripts.train_pocket.audio_shards import FRAME_SAMPLES, LABELS, Clip, ShardWriter
+from scripts.train_pocket.audio_shards import FRAME_SAMPLES, LABELS, UNKNOWN_PHONEME, Clip, ShardWriter
 from scripts.train_pocket.pieces import RATE, Piece, read_pieces
 from scripts.train_pocket.speakers import Speaker
 from scripts.train_pocket.teacher_model import Speech
@@ -50,10 +50,10 @@ def at_level(samples: Samples, level_db: float) -> Samples:
 
 
 def clip(samples: Samples) -> Clip:
-    """Return a recording for a shard: 16-bit samples, padded to complete frames, without phonemes."""
+    """Return a recording for a shard: 16-bit samples, padded to complete frames, with unknown phonemes."""
     frames = -(-len(samples) // FRAME_SAMPLES)
     padded = np.pad(samples, (0, frames * FRAME_SAMPLES - len(samples)))
-    return Clip((padded * 32767).round().astype(np.int16), np.zeros((frames, LABELS), np.int16))
+    return Clip((padded * 32767).round().astype(np.int16), np.full((frames, LABELS), UNKNOWN_PHONEME, np.int16))
 
 
 def planned(pieces: Sequence[Piece]) -> Iterator[tuple[PlannedUtterance, Piece, float]]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.protocol.request import SAMPLES_PER_FRAME
+from scripts.train_pocket.audio_shards import UNKNOWN_PHONEME
 
 
 class AudioPieces(NamedTuple):
@@ -26,9 +27,12 @@ def shards(folder: Path) -> list[Path]:
 
 
 class Audio:
-    """The concatenated shards. Pieces start inside an utterance and may extend into the next one."""
+    """The concatenated shards. Pieces start inside an utterance and may extend into the next one.
 
-    def __init__(self, files: Sequence[Path], device: torch.device) -> None:
+    recorded: share of the pieces that begin in people's recordings; None for their share of the utterances.
+    """
+
+    def __init__(self, files: Sequence[Path], device: torch.device, recorded: float | None = None) -> None:
         if not files:
             raise FileNotFoundError("no audio shards found")
         samples, labels, starts, total = [], [], [], 0
@@ -43,11 +47,18 @@ class Audio:
         bounds = torch.cat([part[:-1] for part in starts])
         self._starts, self._ends = bounds.to(device), torch.cat([part[1:] for part in starts]).to(device)
         self.frames = total
+        is_recorded = self._labels[self._starts, 0] == UNKNOWN_PHONEME
+        weights = torch.ones_like(self._starts, dtype=torch.float64)
+        if recorded is not None:
+            weights[is_recorded] = recorded / is_recorded.sum()
+            weights[~is_recorded] = (1 - recorded) / (~is_recorded).sum()
+        self._sums = weights.cumsum(0)
 
     def draw(self, batch: int, frames: int, generator: torch.Generator) -> AudioPieces:
         """Return random pieces with random loudness."""
         device = self._starts.device
-        utterances = torch.randint(len(self._starts), (batch,), device=device, generator=generator)
+        drawn = torch.rand(batch, device=device, dtype=torch.float64, generator=generator) * self._sums[-1]
+        utterances = torch.searchsorted(self._sums, drawn, right=True).clamp(max=len(self._starts) - 1)
         offsets = (self._ends[utterances] - self._starts[utterances] - frames).clamp(min=0) + 1
         offset = (torch.rand(batch, device=device, generator=generator) * offsets).long()
         first = (self._starts[utterances] + offset).clamp(max=self.frames - frames)

@@ -48,6 +48,7 @@ class Options(NamedTuple):
     crowding: float
     frozen: bool
     resume: Path | None
+    recorded: float | None
     device: str
 
 
@@ -91,7 +92,8 @@ class Trainer:
         )
         self._passes.to(self.device)
         distributed.broadcast_weights([self._passes])
-        self.audio = Audio(shards(options.audio)[distributed.rank() :: distributed.world_size()], self.device)
+        files = shards(options.audio)[distributed.rank() :: distributed.world_size()]
+        self.audio = Audio(files, self.device, options.recorded)
         self.codec_optimizer = self._optimizer(self._passes.codec_parameters(), options.rate)
         self.discriminator_optimizer = self._optimizer(self._passes.discriminator_parameters(), options.rate)
         self._averages = None if options.frozen else CodebookAverages(codec.quantizer)
@@ -205,6 +207,7 @@ def _options() -> Options:
     parser.add_argument("--crowding", type=float, default=0.05, help="weight of the loss against correlated latents")
     parser.add_argument("--frozen", action="store_true", help="train only Code2Wav, which does not change the codes")
     parser.add_argument("--resume", type=Path, help="folder of an earlier run to continue from")
+    parser.add_argument("--recorded", type=float, help="share of pieces of people's recordings; default: as in AUDIO")
     parser.add_argument("--device", default="cuda")
     return Options(**vars(parser.parse_args()))
 
