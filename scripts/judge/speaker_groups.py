@@ -1,0 +1,63 @@
+"""Sorts recordings of unknown people into one folder per speaker, for training (scripts/train_pocket/README.md).
+
+``.venv-judge/bin/python -m scripts.judge.speaker_groups RECORDINGS --out FOLDER``. Speakers are groups of recordings
+with an ECAPA similarity of at least 0.5 on average. With ``--apart-from``, speakers are left out that sound like those
+in another folder: people who are used to measure clones must not be in the training data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+
+from scripts.judge.judging import judge_files
+
+_SAME = 0.5
+_ALIKE = 0.45
+"""Maximum similarity of a recording to one of another folder."""
+_AUDIO = {".wav", ".flac", ".mp3", ".ogg"}
+
+
+def speaker_groups(vectors: NDArray[np.float32]) -> list[list[int]]:
+    """Return the indices of each speaker's recordings. vectors: unit vectors [n, width], at least two."""
+    labels = fcluster(linkage(vectors, "average", metric="cosine"), 1 - _SAME, criterion="distance")
+    groups: defaultdict[int, list[int]] = defaultdict(list)
+    for index, label in enumerate(labels.tolist()):
+        groups[label].append(index)
+    return list(groups.values())
+
+
+def _vectors(folder: Path) -> tuple[list[Path], NDArray[np.float32]]:
+    files = sorted(file for file in folder.rglob("*") if file.suffix in _AUDIO)
+    judgments = judge_files(files, ["speaker"])
+    return files, np.array([judgments[file]["speaker"] for file in files], np.float32)
+
+
+def main() -> None:
+    """Copy the recordings."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("recordings", type=Path)
+    parser.add_argument("--out", type=Path, required=True, help="folder for a subfolder per speaker")
+    parser.add_argument("--apart-from", type=Path, help="folder with recordings of people to leave out")
+    args = parser.parse_args()
+    files, vectors = _vectors(args.recordings)
+    groups = speaker_groups(vectors)
+    if args.apart_from:
+        _, others = _vectors(args.apart_from)
+        groups = [group for group in groups if (vectors[group] @ others.T).max() <= _ALIKE]
+    for number, group in enumerate(groups):
+        folder = args.out / f"{args.recordings.name}-{number:03}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for index in group:
+            shutil.copy(files[index], folder)
+    print(f"{sum(map(len, groups))} of {len(files)} recordings, {len(groups)} speakers")
+
+
+if __name__ == "__main__":
+    main()
