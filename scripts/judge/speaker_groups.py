@@ -19,8 +19,8 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scripts.judge.judging import judge_files
 
 _SAME = 0.5
-_ALIKE = 0.45
-"""Maximum similarity of a recording to one of another folder."""
+_MAX_SIMILARITY = 0.45
+"""Of a recording to one of the other folder."""
 _AUDIO = {".wav", ".flac", ".mp3", ".ogg"}
 
 
@@ -34,13 +34,15 @@ def speaker_groups(vectors: NDArray[np.float32]) -> list[list[int]]:
 
 
 def _vectors(folder: Path) -> tuple[list[Path], NDArray[np.float32]]:
-    files = sorted(file for file in folder.rglob("*") if file.suffix in _AUDIO)
+    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in _AUDIO)
+    if len(files) < 2:
+        raise ValueError(f"{folder} has fewer than two recordings")
     judgments = judge_files(files, ["speaker"])
     return files, np.array([judgments[file]["speaker"] for file in files], np.float32)
 
 
 def main() -> None:
-    """Copy the recordings."""
+    """Copy the recordings. Raises FileExistsError if a speaker's folder exists."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recordings", type=Path)
     parser.add_argument("--out", type=Path, required=True, help="folder for a subfolder per speaker")
@@ -50,12 +52,12 @@ def main() -> None:
     groups = speaker_groups(vectors)
     if args.apart_from:
         _, others = _vectors(args.apart_from)
-        groups = [group for group in groups if (vectors[group] @ others.T).max() <= _ALIKE]
+        groups = [group for group in groups if (vectors[group] @ others.T).max() <= _MAX_SIMILARITY]
     for number, group in enumerate(groups):
         folder = args.out / f"{args.recordings.name}-{number:03}"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True)
         for index in group:
-            shutil.copy(files[index], folder)
+            shutil.copy(files[index], folder / f"{index:05}{files[index].suffix}")
     print(f"{sum(map(len, groups))} of {len(files)} recordings, {len(groups)} speakers")
 
 

@@ -22,7 +22,7 @@ from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest
 from scripts.train_pocket import codes as codes_file
 from scripts.train_pocket.text_cleaning import HeldOutSentences
 from scripts.train_pocket.texts import as_spoken, judge_texts
-from scripts.train_pocket.utterances import PlannedUtterance, read_plan, write_plan
+from scripts.train_pocket.utterances import FIRST_RECORDED, PlannedUtterance, read_plan, write_plan
 from tests.support.talkers import native_talker, prepare, speak
 
 _ROOT = Path(__file__).parents[2]
@@ -74,8 +74,9 @@ def main() -> None:
     texts = sentences()
     Random(args.seed).shuffle(texts)
     coded: list[tuple[int, NDArray[np.int64]]] = []
+    following = 1 + max(each.id for each in planned if each.id < FIRST_RECORDED)
     made = utterances(open_checkpoint(str(args.checkpoint)), texts[: args.sentences], args.seed)
-    for number, (speaker, text, codes) in enumerate(made, start=1 + max(each.id for each in planned)):
+    for number, (speaker, text, codes) in enumerate(made, start=following):
         planned.append(PlannedUtterance(number, text, "", speaker, 1.0, "american"))  # only the teacher uses the accent
         coded.append((number, codes))
     files = [int(file.stem.removeprefix("codes-")) for file in codes_folder.glob("codes-*.npz")]

@@ -6,7 +6,7 @@
 # DATA has plan.jsonl.gz, speakers.json and tokenizer/; for "again" also first/, the output of disassemble.py.
 # Variables: COUNT of utterances, minutes TEACH CODEC SPEAKER TALKER. "again" skips the parts that are done.
 # For "again", also UNTIL, time in seconds since 1970 at which the talker ends, instead of TALKER; PIECES, a folder of
-# recordings.py to add; CODEC, minutes to train the codec further, and RECORDED, the share of recordings in it.
+# prepare_recordings.py to add; CODEC, minutes to train the codec further, and RECORDED, the share of recordings in it.
 set -euo pipefail
 
 what=$1 data=$2 teacher=$3 out=$4
@@ -73,7 +73,7 @@ continue_codec() {
 
 encode_again() { # encode_again AUDIO CODES: encode with the codec of the checkpoint, or with that trained further
   local rank jobs=() codec=$data/first/codec.safetensors
-  if [ -e "$out/done/codec" ]; then codec=$out/codec/codec.safetensors; fi
+  if [ -n "${CODEC:-}" ]; then codec=$out/codec/codec.safetensors; fi
   for rank in $(seq 0 "$last"); do
     on "$rank" python3 -m scripts.train_pocket.codec.encode --audio "$1" --codec "$codec" --out "$2" \
       --rank "$rank" --world "$gpus" &
@@ -124,7 +124,9 @@ again() {
   if [ -n "${PIECES:-}" ]; then part recordings add_recordings & fi
   part teacher speak
   wait
+  if [ -n "${PIECES:-}" ] && [ ! -e "$out/done/recordings" ]; then return 1; fi
   if [ -n "${CODEC:-}" ]; then part codec continue_codec; fi
+  if [ -n "${CODEC:-}" ] && [ ! -e "$out/done/codec" ]; then return 1; fi
   part embed embed &
   part degrade degrade &
   part codes encode_again "$out/audio" "$out/codes"

@@ -1,4 +1,4 @@
-"""Adds pieces of recordings to the training data at several speeds: python3 -m scripts.train_pocket.speeds --help.
+"""Adds recordings of people to the training data at several speeds: python3 -m scripts.train_pocket.speeds --help.
 
 Played faster or slower, a voice has other formants, another pitch and another rhythm, so it counts as another speaker
 (Ko et al., "Audio augmentation for speech recognition", Interspeech 2015).
@@ -18,14 +18,15 @@ import soundfile
 
 from scripts.judge.sound import Samples, loudness_db
 from scripts.train_pocket.audio_shards import FRAME_SAMPLES, LABELS, UNKNOWN_PHONEME, Clip, ShardWriter
-from scripts.train_pocket.pieces import RATE, Piece, read_pieces
+from scripts.train_pocket.recorded_pieces import RATE, RecordedPiece, read_pieces
 from scripts.train_pocket.speakers import Speaker
 from scripts.train_pocket.teacher_model import Speech
-from scripts.train_pocket.utterances import PlannedUtterance, read_plan, write_plan
+from scripts.train_pocket.utterances import FIRST_RECORDED, PlannedUtterance, read_plan, write_plan
 from scripts.train_pocket.voice_change import BANDS, change_voice
 
-FIRST_ID = 20_000_000
 SPEEDS = (0.8, 0.83, 0.86, 0.89, 0.92, 0.95, 1.0, 1.04, 1.08, 1.12, 1.16, 1.2, 1.25)
+_SPEED_IDS = 100_000
+"""Ids of a speed. The speeds of a piece have ids with the same last digits, so that all or none are held out."""
 _RANK = 900
 """Rank of the first shards. Those of the teacher's processes are smaller."""
 _SHARD_SAMPLES = 180 * RATE
@@ -44,9 +45,9 @@ def at_speed(samples: Samples, speed: float, speaker: str) -> Samples:
 
 
 def at_level(samples: Samples, level_db: float) -> Samples:
-    """Return the samples with this loudness, or less if they would be clipped."""
+    """Return samples that contain speech with this loudness, or less if they would be clipped."""
     gain = 10 ** ((level_db - loudness_db(samples)) / 20)
-    return samples * np.float32(min(gain, 0.99 / max(float(np.abs(samples).max()), 1e-6)))
+    return samples * np.float32(min(gain, 0.99 / np.abs(samples).max()))
 
 
 def clip(samples: Samples) -> Clip:
@@ -56,20 +57,22 @@ def clip(samples: Samples) -> Clip:
     return Clip((padded * 32767).round().astype(np.int16), np.full((frames, LABELS), UNKNOWN_PHONEME, np.int16))
 
 
-def planned(pieces: Sequence[Piece]) -> Iterator[tuple[PlannedUtterance, Piece, float]]:
+def planned(pieces: Sequence[RecordedPiece]) -> Iterator[tuple[PlannedUtterance, RecordedPiece, float]]:
     """Yield an utterance, its piece and its speed, for each speed of each piece."""
-    for number, (piece, speed) in enumerate((piece, speed) for piece in pieces for speed in SPEEDS):
-        speaker = f"{piece.speaker}-{round(100 * speed)}"
-        yield PlannedUtterance(FIRST_ID + number, piece.text, "", speaker, 1.0, "american", piece.words), piece, speed
+    for first, speed in enumerate(SPEEDS):
+        for number, piece in enumerate(pieces, start=FIRST_RECORDED + first * _SPEED_IDS):
+            speaker = f"{piece.speaker}-{round(100 * speed)}"
+            yield PlannedUtterance(number, piece.text, "", speaker, 1.0, "american", piece.words), piece, speed
 
 
 def write_shards(folder: Path, out: Path, ranks: int, rank: int) -> float:
     """Write the shards of one of ``ranks`` processes. Return their hours."""
-    random, writer, samples = Random(rank), ShardWriter(out, _RANK + rank, _SHARD_SAMPLES), 0
+    writer, samples = ShardWriter(out, _RANK + rank, _SHARD_SAMPLES), 0
     for number, (utterance, piece, speed) in enumerate(planned(read_pieces(folder))):
         if number % ranks == rank:
             recording, _ = soundfile.read(folder / piece.file, dtype="float32")
-            spoken = clip(at_level(at_speed(recording, speed, utterance.speaker), random.uniform(*_LEVEL_DB)))
+            level = Random(utterance.id).uniform(*_LEVEL_DB)
+            spoken = clip(at_level(at_speed(recording, speed, utterance.speaker), level))
             writer.add(utterance.id, spoken)
             samples += len(spoken.samples)
     writer.flush()
@@ -77,19 +80,21 @@ def write_shards(folder: Path, out: Path, ranks: int, rank: int) -> float:
 
 
 def main() -> None:
-    """Append the utterances to plan.jsonl.gz, and write their shards. The teacher skips utterances that have audio."""
+    """Write the utterances at the end of plan.jsonl.gz, and their shards. Those of an earlier run are replaced."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pieces", type=Path, required=True, help="folder that recordings.py wrote")
+    parser.add_argument("--pieces", type=Path, required=True, help="folder that prepare_recordings.py wrote")
     parser.add_argument("--data", type=Path, default=Path(".pocket"), help="folder with plan.jsonl.gz")
     parser.add_argument("--out", type=Path, required=True, help="folder for the shards: that of the teacher's audio")
     parser.add_argument("--processes", type=int, default=2)
     args = parser.parse_args()
+    for earlier in args.out.glob(f"shard-{_RANK // 100}??-*.npz"):
+        earlier.unlink()
     plan = args.data / "plan.jsonl.gz"
     utterances = [utterance for utterance, _, _ in planned(read_pieces(args.pieces))]
-    teacher = [utterance for utterance in read_plan(plan) if utterance.id < FIRST_ID]
-    write_plan(plan, [*teacher, *utterances])
+    write_plan(plan, [*(each for each in read_plan(plan) if each.id < FIRST_RECORDED), *utterances])
     with ProcessPoolExecutor(args.processes) as executor:
-        hours = sum(executor.map(partial(write_shards, args.pieces, args.out, args.processes), range(args.processes)))
+        write = partial(write_shards, args.pieces, args.out, args.processes)
+        hours = sum(executor.map(write, range(args.processes)))
     print(f"{len(utterances)} utterances of {len({each.speaker for each in utterances})} speakers, {hours:.2f} h")
 
 

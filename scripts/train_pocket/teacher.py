@@ -81,11 +81,11 @@ class TeacherWorker:
 def remaining_utterances(
     plan: Path, first: int, count: int | None, rank: int, world: int, done: set[int]
 ) -> Iterator[PlannedUtterance]:
-    """Return the utterances of ``rank`` that are not in ``done``, in the order of the plan."""
+    """Return the utterances of ``rank`` with phonemes that are not in ``done``, in the order of the plan."""
     return (
         utterance
         for utterance in read_plan(plan, first, count)
-        if utterance.id % world == rank and utterance.id not in done
+        if utterance.phonemes and utterance.id % world == rank and utterance.id not in done
     )
 
 

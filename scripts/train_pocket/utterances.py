@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Literal
 
 Accent = Literal["american", "british"]
+FIRST_RECORDED = 20_000_000
+"""Ids from here on are recordings of people."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedUtterance:
     """One utterance.
 
-    phonemes: symbols of the teacher's vocabulary. speed: 1.0 is the teacher's default. words: see ``word_notations``.
+    phonemes: symbols of the teacher's vocabulary; empty if the teacher does not speak the utterance.
+    speed: 1.0 is the teacher's default. words: see ``word_notations``.
     """
 
     id: int

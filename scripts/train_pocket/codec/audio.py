@@ -1,4 +1,4 @@
-"""The teacher's audio in device memory, and random pieces of it."""
+"""The audio shards in device memory, and random pieces of them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Audio:
     """The concatenated shards. Pieces start inside an utterance and may extend into the next one.
 
     recorded: share of the pieces that begin in people's recordings; None for their share of the utterances.
+    Raises FileNotFoundError without shards, ValueError for another share than 0 without recordings.
     """
 
     def __init__(self, files: Sequence[Path], device: torch.device, recorded: float | None = None) -> None:
@@ -48,11 +49,11 @@ class Audio:
         self._starts, self._ends = bounds.to(device), torch.cat([part[1:] for part in starts]).to(device)
         self.frames = total
         is_recorded = self._labels[self._starts, 0] == UNKNOWN_PHONEME
-        weights = torch.ones_like(self._starts, dtype=torch.float64)
-        if recorded is not None:
-            weights[is_recorded] = recorded / is_recorded.sum()
-            weights[~is_recorded] = (1 - recorded) / (~is_recorded).sum()
-        self._sums = weights.cumsum(0)
+        if recorded and not bool(is_recorded.any()):
+            raise ValueError("there are no recordings of people in the shards of this process")
+        share = is_recorded.double().mean() if recorded is None else recorded
+        weights = torch.where(is_recorded, share / is_recorded.sum(), (1 - share) / (~is_recorded).sum())
+        self._sums = weights.double().cumsum(0)
 
     def draw(self, batch: int, frames: int, generator: torch.Generator) -> AudioPieces:
         """Return random pieces with random loudness."""

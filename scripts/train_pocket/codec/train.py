@@ -1,4 +1,4 @@
-"""Train the codec on the teacher's audio, for a given time on one or more GPUs.
+"""Train the codec on shards of audio, for a given time on one or more GPUs.
 
 torchrun --nproc-per-node 8 -m scripts.train_pocket.codec.train --audio DIR --out DIR --minutes 10
 """
@@ -197,7 +197,7 @@ def train(options: Options) -> None:
 
 def _options() -> Options:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--audio", type=Path, required=True, help="folder with the teacher's shards")
+    parser.add_argument("--audio", type=Path, required=True, help="folder with shards")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--batch", type=int, default=8, help="pieces per process")

@@ -8,8 +8,9 @@ import soundfile
 
 from scripts.train_pocket import speeds
 from scripts.train_pocket.audio_shards import FRAME_SAMPLES, utterance_ids
-from scripts.train_pocket.pieces import RATE, Piece, write_pieces
-from scripts.train_pocket.recordings import cut, is_plausible, split
+from scripts.train_pocket.prepare_recordings import cut, is_plausible, split
+from scripts.train_pocket.recorded_pieces import RATE, RecordedPiece, write_pieces
+from scripts.train_pocket.teacher import remaining_utterances
 from scripts.train_pocket.utterances import PlannedUtterance, read_plan, write_plan
 
 
@@ -30,16 +31,18 @@ def test_recordings_are_split_at_pauses_into_pieces_that_are_long_enough():
     assert lengths(split(recording, RATE)) == [3.1, 7.6]
 
 
-def test_short_recordings_stay_whole_and_endless_ones_are_left_out():
+def test_short_recordings_stay_whole_and_long_or_silent_ones_are_left_out():
     assert lengths(split(np.concatenate([pause(1), speech(1), pause(1)]), RATE)) == [1.2]
     assert split(speech(20), RATE) == []
     assert split(pause(0.01), RATE) == []
+    assert lengths(split(np.concatenate([pause(6), speech(3)]), RATE)) == [3.1]
 
 
 def test_pieces_of_all_speakers_are_written_with_their_speaker(tmp_path):
     for speaker in ("ann", "bob"):
-        (tmp_path / speaker).mkdir()
+        (tmp_path / speaker / "chapter").mkdir(parents=True)
         soundfile.write(tmp_path / speaker / "1.wav", np.concatenate([speech(3), pause(1), speech(3)]), RATE)
+    (tmp_path / "bob" / "1.wav").rename(tmp_path / "bob" / "chapter" / "1.WAV")
     (tmp_path / "ann" / "notes.txt").write_text("not audio")
     written = list(cut(tmp_path, tmp_path / "out"))
     assert [speaker for _, speaker in written] == ["ann", "ann", "bob", "bob"]
@@ -79,7 +82,7 @@ def test_every_planned_utterance_has_audio(tmp_path, monkeypatch):
     pieces.mkdir()
     for number in range(3):
         soundfile.write(pieces / f"{number}.flac", speech(0.5), RATE)
-    write_pieces(pieces, [Piece(f"{number}.flac", "ann", "Hello there.", "-") for number in range(3)])
+    write_pieces(pieces, [RecordedPiece(f"{number}.flac", "ann", "Hello there.", "-") for number in range(3)])
     teacher = PlannedUtterance(7, "Hi.", "haI", "emma", 1.0, "british")
     write_plan(tmp_path / "plan.jsonl.gz", [teacher])
     command = ["speeds", "--pieces", str(pieces), "--data", str(tmp_path), "--out", str(tmp_path / "audio")]
@@ -89,6 +92,11 @@ def test_every_planned_utterance_has_audio(tmp_path, monkeypatch):
     assert first == teacher
     assert {each.id for each in added} == utterance_ids(tmp_path / "audio")
     assert len({each.speaker for each in added}) == len(speeds.SPEEDS)
+    assert len({each.id % 100 for each in added}) == 3, "the speeds of a piece are held out together"
+    assert list(remaining_utterances(tmp_path / "plan.jsonl.gz", 0, None, 0, 1, set())) == [teacher]
     with np.load(next((tmp_path / "audio").glob("*.npz"))) as shard:
         assert not (np.diff(shard["starts"]) % FRAME_SAMPLES).any()
         assert np.abs(shard["samples"]).max() > 500
+    speeds.main()
+    assert len(list(read_plan(tmp_path / "plan.jsonl.gz"))) == 1 + len(added)
+    assert sum(len(np.load(file)["ids"]) for file in (tmp_path / "audio").glob("*.npz")) == len(added)

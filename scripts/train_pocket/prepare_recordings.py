@@ -1,13 +1,15 @@
-"""Prepares recordings of people for the talker's training: python3 -m scripts.train_pocket.recordings --help.
+"""Prepares recordings of people for training: python3 -m scripts.train_pocket.prepare_recordings --help.
 
-A folder has one subfolder per speaker. Each recording is split at pauses into pieces of a few seconds, and Moonshine
-writes down what is said in them (``make judge`` installs it). ``speeds.py`` adds the pieces to the plan.
+A folder has one subfolder per speaker. Each recording is split at pauses into pieces of a few seconds, which Moonshine
+transcribes (``make judge`` installs it). ``speeds.py`` adds the pieces to the plan, except for those of a tenth of the
+speakers, on which the codec can be measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -17,10 +19,10 @@ import numpy as np
 import soundfile
 
 from engine.cloning.resampling import resample
-from scripts.judge.recordings import Recording, run_judges
-from scripts.judge.sound import Samples, read, trim_silence
+from scripts.judge.recordings import Recording, run_judges, write_list
+from scripts.judge.sound import Samples, loudness_db, read, trim_silence
 from scripts.train_pocket.phonemes import Phonemizer
-from scripts.train_pocket.pieces import RATE, Piece, write_pieces
+from scripts.train_pocket.recorded_pieces import RATE, RecordedPiece, write_pieces
 from scripts.train_pocket.text_cleaning import HeldOutSentences
 from scripts.train_pocket.texts import as_spoken, judge_texts
 
@@ -29,7 +31,10 @@ _PAUSE_DB = 30.0
 """A window is part of a pause if it is this much below the loud ones (95th percentile)."""
 _MIN_PAUSE_S = 0.16
 _PIECE_S = (2.5, 14.0)
-"""A piece has at least the first length, if its recording has. Pieces longer than the second one are not used."""
+"""A recording is only split where both parts have at least the first length. Longer pieces than the second one, for
+instance of noisy recordings, in which no pauses are found, are not used."""
+_HELD_OUT = 10
+"""One of this many speakers is held out."""
 _CHARACTERS_PER_SECOND = (6.0, 26.0)
 """A transcript with fewer or more characters does not fit its recording."""
 _TEXT = re.compile(r"[A-Za-z ,.;:!?'’\"“”-]+")
@@ -47,23 +52,23 @@ def split(samples: Samples, rate: int) -> list[Samples]:
     edges = np.flatnonzero(np.diff(np.concatenate(([False], quiet, [False])).astype(np.int8))).reshape(-1, 2)
     pauses = [int(begin + end) // 2 * window for begin, end in edges if (end - begin) * _WINDOW_S >= _MIN_PAUSE_S]
     shortest, bounds = round(_PIECE_S[0] * rate), [0]
-    for cut in pauses:
-        if cut - bounds[-1] >= shortest and len(samples) - cut >= shortest:
-            bounds.append(cut)
+    for pause in pauses:
+        if pause - bounds[-1] >= shortest and len(samples) - pause >= shortest:
+            bounds.append(pause)
     parts = [trim_silence(samples[begin:end], rate) for begin, end in pairwise([*bounds, len(samples)])]
-    return [part for part in parts if len(part) <= _PIECE_S[1] * rate]
+    return [part for part in parts if len(part) <= _PIECE_S[1] * rate and loudness_db(part) > -np.inf]
 
 
 def cut(recordings: Path, out: Path) -> Iterator[tuple[Path, str]]:
     """Write the pieces of all recordings as FLAC. Yield file and speaker."""
     out.mkdir(parents=True, exist_ok=True)
     number = 0
-    for recording in sorted(file for file in recordings.glob("*/*") if file.suffix in _AUDIO):
+    for recording in sorted(file for file in recordings.rglob("*") if file.suffix.lower() in _AUDIO):
         samples, rate = read(recording)
         for part in split(resample(samples, rate, RATE), RATE):
             file = out / f"{number:05}.flac"
             soundfile.write(file, part, RATE)
-            yield file, recording.parent.name
+            yield file, recording.relative_to(recordings).parts[0]
             number += 1
 
 
@@ -82,24 +87,32 @@ def transcripts(files: Sequence[Path]) -> Iterator[str | None]:
         yield text if usable else None
 
 
+def is_held_out(speaker: str) -> bool:
+    """Return whether the speaker's recordings are only used to measure the codec."""
+    return zlib.crc32(speaker.encode()) % _HELD_OUT == 0
+
+
 def main() -> None:
     """Write the pieces of speakers with at least two, so that one can be the reference of another."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recordings", type=Path, required=True, help="folder with a subfolder for each speaker")
     parser.add_argument("--vocabulary", type=Path, required=True, help="the teacher's vocab.json")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the pieces and pieces.jsonl")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the pieces, pieces.jsonl and held_out.tsv")
     args = parser.parse_args()
     written, phonemizer = list(cut(args.recordings, args.out)), Phonemizer(args.vocabulary)
     heard = transcripts([file for file, _ in written])
     pieces = [
-        Piece(file.name, speaker, text, phonemizer.words(text))
+        RecordedPiece(file.name, speaker, text, phonemizer.words(text))
         for (file, speaker), text in zip(written, heard, strict=True)
         if text is not None
     ]
     counts = Counter(piece.speaker for piece in pieces)
-    pieces = [piece for piece in pieces if counts[piece.speaker] > 1]
-    write_pieces(args.out, pieces)
-    print(f"{len(pieces)} of {len(written)} pieces, {len({piece.speaker for piece in pieces})} speakers")
+    used = [piece for piece in pieces if counts[piece.speaker] > 1 and not is_held_out(piece.speaker)]
+    held_out = [piece for piece in pieces if is_held_out(piece.speaker)]
+    write_pieces(args.out, used)
+    write_list(args.out / "held_out.tsv", [Recording(args.out / piece.file, piece.text) for piece in held_out])
+    speakers = len({piece.speaker for piece in used})
+    print(f"{len(used)} of {len(written)} pieces, {speakers} speakers; {len(held_out)} pieces of others are held out")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ _LIST = "pieces.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RecordedPiece:
     """A file with mono samples at ``RATE``, its speaker, and what is said in it. words: see ``word_notations``."""
 
     file: str
@@ -21,12 +21,12 @@ class Piece:
     words: str
 
 
-def write_pieces(folder: Path, pieces: Iterable[Piece]) -> None:
+def write_pieces(folder: Path, pieces: Iterable[RecordedPiece]) -> None:
     """Write the list of the pieces, whose files are in the folder."""
     lines = "".join(json.dumps(asdict(piece), ensure_ascii=False) + "\n" for piece in pieces)
     (folder / _LIST).write_text(lines, encoding="utf-8")
 
 
-def read_pieces(folder: Path) -> list[Piece]:
+def read_pieces(folder: Path) -> list[RecordedPiece]:
     """Return the pieces in a folder. Raises FileNotFoundError if it has none."""
-    return [Piece(**json.loads(line)) for line in (folder / _LIST).read_text(encoding="utf-8").splitlines()]
+    return [RecordedPiece(**json.loads(line)) for line in (folder / _LIST).read_text(encoding="utf-8").splitlines()]
