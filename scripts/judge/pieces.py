@@ -18,16 +18,20 @@ _SPLIT_ABOVE_S = 12.0
 _TOLERANCE = 0.15
 
 
+def pauses(samples: Samples, rate: int, *, window_s: float = _WINDOW_S, shortest_s: float = _MIN_PAUSE_S) -> list[int]:
+    """Return the middle of each pause of at least ``shortest_s``, as an offset into samples [n]."""
+    window = round(window_s * rate)
+    power = (samples[: len(samples) // window * window].reshape(-1, window) ** 2).mean(1)
+    quiet = power < power.max(initial=0) * 10 ** (-_PAUSE_DB / 10)
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], quiet, [False])).astype(np.int8))).reshape(-1, 2)
+    return [int(begin + end) // 2 * window for begin, end in edges if (end - begin) * window_s >= shortest_s]
+
+
 def split_at_pauses(samples: Samples, rate: int) -> list[Samples]:
     """Return the recording in pieces between its pauses, or whole if it is at most ``_SPLIT_ABOVE_S`` long."""
     if len(samples) <= _SPLIT_ABOVE_S * rate:
         return [trim_silence(samples, rate)]
-    window = round(_WINDOW_S * rate)
-    power = (samples[: len(samples) // window * window].reshape(-1, window) ** 2).mean(1)
-    quiet = power < power.max() * 10 ** (-_PAUSE_DB / 10)
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], quiet, [False])).astype(np.int8))).reshape(-1, 2)
-    cuts = [int(begin + end) // 2 * window for begin, end in edges if (end - begin) * _WINDOW_S >= _MIN_PAUSE_S]
-    bounds = [0, *(cut for cut in cuts if 0 < cut < len(samples)), len(samples)]
+    bounds = [0, *(cut for cut in pauses(samples, rate) if 0 < cut < len(samples)), len(samples)]
     pieces = [trim_silence(samples[begin:end], rate) for begin, end in pairwise(bounds)]
     return [piece for piece in pieces if len(piece) > _MIN_PAUSE_S * rate]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from scripts.judge.paths import JUDGE_PYTHON, ROOT
 
+_AUDIO = {".wav", ".flac", ".mp3", ".ogg"}
 Row = dict[str, Any]
 """Scores of one recording, as ``score_files`` prints them."""
 
@@ -24,6 +25,11 @@ class Recording:
     wav: Path
     text: str
     reference: Path | None = None
+
+
+def audio_files(folder: Path) -> list[Path]:
+    """Return the recordings in a folder and its subfolders, in the order of their names."""
+    return sorted(file for file in folder.rglob("*") if file.suffix.lower() in _AUDIO)
 
 
 def read_list(file: Path) -> list[Recording]:

@@ -1,8 +1,8 @@
 """Sorts recordings of unknown people into one folder per speaker, for training (scripts/train_pocket/README.md).
 
 ``.venv-judge/bin/python -m scripts.judge.speaker_groups RECORDINGS --out FOLDER``. Speakers are groups of recordings
-with an ECAPA similarity of at least 0.5 on average. With ``--apart-from``, speakers are left out that sound like those
-in another folder: people who are used to measure clones must not be in the training data.
+with an ECAPA similarity of at least 0.5 on average. ``--apart-from`` leaves out speakers who sound like those in
+another folder, because the people with whom clones are measured must not be in the training data.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from scripts.judge.judging import judge_files
+from scripts.judge.recordings import audio_files
 
 _SAME = 0.5
+"""Minimum mean similarity of recordings of one speaker."""
 _MAX_SIMILARITY = 0.45
 """Of a recording to one of the other folder."""
-_AUDIO = {".wav", ".flac", ".mp3", ".ogg"}
 
 
 def speaker_groups(vectors: NDArray[np.float32]) -> list[list[int]]:
@@ -34,7 +35,7 @@ def speaker_groups(vectors: NDArray[np.float32]) -> list[list[int]]:
 
 
 def _vectors(folder: Path) -> tuple[list[Path], NDArray[np.float32]]:
-    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in _AUDIO)
+    files = audio_files(folder)
     if len(files) < 2:
         raise ValueError(f"{folder} has fewer than two recordings")
     judgments = judge_files(files, ["speaker"])
@@ -52,7 +53,10 @@ def main() -> None:
     groups = speaker_groups(vectors)
     if args.apart_from:
         _, others = _vectors(args.apart_from)
-        groups = [group for group in groups if (vectors[group] @ others.T).max() <= _MAX_SIMILARITY]
+        similarity = (vectors @ others.T).max(1)
+        groups = [group for group in groups if similarity[group].max() <= _MAX_SIMILARITY]
+        highest = max((similarity[group].max() for group in groups), default=0)
+        print(f"highest similarity to {args.apart_from}: {highest:.2f}")
     for number, group in enumerate(groups):
         folder = args.out / f"{args.recordings.name}-{number:03}"
         folder.mkdir(parents=True)

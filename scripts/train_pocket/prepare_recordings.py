@@ -1,8 +1,8 @@
 """Prepares recordings of people for training: python3 -m scripts.train_pocket.prepare_recordings --help.
 
 A folder has one subfolder per speaker. Each recording is split at pauses into pieces of a few seconds, which Moonshine
-transcribes (``make judge`` installs it). ``speeds.py`` adds the pieces to the plan, except for those of a tenth of the
-speakers, on which the codec can be measured.
+transcribes (``make judge`` installs it). ``speed_perturbation.py`` adds them to the plan. The pieces of a tenth of
+the speakers are held out, to measure the codec on them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import numpy as np
 import soundfile
 
 from engine.cloning.resampling import resample
-from scripts.judge.recordings import Recording, run_judges, write_list
+from engine.protocol.request import SAMPLE_RATE
+from scripts.judge.pieces import pauses
+from scripts.judge.recordings import Recording, audio_files, run_judges, write_list
 from scripts.judge.sound import Samples, loudness_db, read, trim_silence
 from scripts.train_pocket.phonemes import Phonemizer
-from scripts.train_pocket.recorded_pieces import RATE, RecordedPiece, write_pieces
+from scripts.train_pocket.recorded_pieces import RecordedPiece, write_pieces
 from scripts.train_pocket.text_cleaning import HeldOutSentences
 from scripts.train_pocket.texts import as_spoken, judge_texts
 
 _WINDOW_S = 0.02
-_PAUSE_DB = 30.0
-"""A window is part of a pause if it is this much below the loud ones (95th percentile)."""
 _MIN_PAUSE_S = 0.16
 _PIECE_S = (2.5, 14.0)
 """A recording is only split where both parts have at least the first length. Longer pieces than the second one, for
@@ -39,20 +39,12 @@ _CHARACTERS_PER_SECOND = (6.0, 26.0)
 """A transcript with fewer or more characters does not fit its recording."""
 _TEXT = re.compile(r"[A-Za-z ,.;:!?'’\"“”-]+")
 """A transcript with other characters is not used."""
-_AUDIO = {".wav", ".flac", ".mp3", ".ogg"}
 
 
 def split(samples: Samples, rate: int) -> list[Samples]:
     """Split a recording [n] in the middle of its pauses. Silence at the ends of a piece is cut to 0.1 s."""
-    window = round(_WINDOW_S * rate)
-    power = (samples[: len(samples) // window * window].reshape(-1, window) ** 2).mean(1)
-    if not len(power):
-        return []
-    quiet = power < np.percentile(power, 95) * 10 ** (-_PAUSE_DB / 10)
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], quiet, [False])).astype(np.int8))).reshape(-1, 2)
-    pauses = [int(begin + end) // 2 * window for begin, end in edges if (end - begin) * _WINDOW_S >= _MIN_PAUSE_S]
     shortest, bounds = round(_PIECE_S[0] * rate), [0]
-    for pause in pauses:
+    for pause in pauses(samples, rate, window_s=_WINDOW_S, shortest_s=_MIN_PAUSE_S):
         if pause - bounds[-1] >= shortest and len(samples) - pause >= shortest:
             bounds.append(pause)
     parts = [trim_silence(samples[begin:end], rate) for begin, end in pairwise([*bounds, len(samples)])]
@@ -63,11 +55,11 @@ def cut(recordings: Path, out: Path) -> Iterator[tuple[Path, str]]:
     """Write the pieces of all recordings as FLAC. Yield file and speaker."""
     out.mkdir(parents=True, exist_ok=True)
     number = 0
-    for recording in sorted(file for file in recordings.rglob("*") if file.suffix.lower() in _AUDIO):
+    for recording in audio_files(recordings):
         samples, rate = read(recording)
-        for part in split(resample(samples, rate, RATE), RATE):
+        for part in split(resample(samples, rate, SAMPLE_RATE), SAMPLE_RATE):
             file = out / f"{number:05}.flac"
-            soundfile.write(file, part, RATE)
+            soundfile.write(file, part, SAMPLE_RATE)
             yield file, recording.relative_to(recordings).parts[0]
             number += 1
 
@@ -87,13 +79,22 @@ def transcripts(files: Sequence[Path]) -> Iterator[str | None]:
         yield text if usable else None
 
 
-def is_held_out(speaker: str) -> bool:
-    """Return whether the speaker's recordings are only used to measure the codec."""
+def divide(pieces: Sequence[RecordedPiece]) -> tuple[list[RecordedPiece], list[RecordedPiece]]:
+    """Return the pieces to train on, and those of held-out speakers.
+
+    A speaker to train on has at least two pieces, so that one can be the reference of another.
+    """
+    counts = Counter(piece.speaker for piece in pieces)
+    held_out = [piece for piece in pieces if _is_held_out(piece.speaker)]
+    return [each for each in pieces if counts[each.speaker] > 1 and not _is_held_out(each.speaker)], held_out
+
+
+def _is_held_out(speaker: str) -> bool:
     return zlib.crc32(speaker.encode()) % _HELD_OUT == 0
 
 
 def main() -> None:
-    """Write the pieces of speakers with at least two, so that one can be the reference of another."""
+    """Write the pieces and the two lists."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recordings", type=Path, required=True, help="folder with a subfolder for each speaker")
     parser.add_argument("--vocabulary", type=Path, required=True, help="the teacher's vocab.json")
@@ -106,9 +107,7 @@ def main() -> None:
         for (file, speaker), text in zip(written, heard, strict=True)
         if text is not None
     ]
-    counts = Counter(piece.speaker for piece in pieces)
-    used = [piece for piece in pieces if counts[piece.speaker] > 1 and not is_held_out(piece.speaker)]
-    held_out = [piece for piece in pieces if is_held_out(piece.speaker)]
+    used, held_out = divide(pieces)
     write_pieces(args.out, used)
     write_list(args.out / "held_out.tsv", [Recording(args.out / piece.file, piece.text) for piece in held_out])
     speakers = len({piece.speaker for piece in used})

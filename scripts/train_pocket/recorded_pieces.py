@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-RATE = 24_000
 _LIST = "pieces.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedPiece:
-    """A file with mono samples at ``RATE``, its speaker, and what is said in it. words: see ``word_notations``."""
+    """A file with mono samples at 24 kHz, its speaker, and what is said in it. words: see ``word_notations``."""
 
     file: str
     speaker: str

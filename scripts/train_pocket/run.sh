@@ -2,7 +2,7 @@
 # Runs steps 2 to 7 of README.md on all GPUs of this machine, at least two. Writes weights and logs to OUT.
 #   scripts/train_pocket/run.sh codec DATA TEACHER OUT    speech, codec, speaker encoder, codes
 #   scripts/train_pocket/run.sh talker DATA TEACHER OUT   talker on the first GPU, Code2Wav again on the others
-#   scripts/train_pocket/run.sh again DATA TEACHER OUT    a new talker from a checkpoint whose other parts stay, on any GPUs
+#   scripts/train_pocket/run.sh again DATA TEACHER OUT    a checkpoint's talker, and with CODEC its codec, trained further, on any GPUs
 # DATA has plan.jsonl.gz, speakers.json and tokenizer/; for "again" also first/, the output of disassemble.py.
 # Variables: COUNT of utterances, minutes TEACH CODEC SPEAKER TALKER. "again" skips the parts that are done.
 # For "again", also UNTIL, time in seconds since 1970 at which the talker ends, instead of TALKER; PIECES, a folder of
@@ -63,7 +63,7 @@ part() { # part NAME COMMAND...: run a part of "again" unless it is done; writes
 }
 
 add_recordings() {
-  python3 -m scripts.train_pocket.speeds --pieces "$PIECES" --data "$data" --out "$out/audio" --processes 8
+  python3 -m scripts.train_pocket.speed_perturbation --pieces "$PIECES" --data "$data" --out "$out/audio" --processes 8
 }
 
 continue_codec() {
@@ -124,9 +124,11 @@ again() {
   if [ -n "${PIECES:-}" ]; then part recordings add_recordings & fi
   part teacher speak
   wait
-  if [ -n "${PIECES:-}" ] && [ ! -e "$out/done/recordings" ]; then return 1; fi
-  if [ -n "${CODEC:-}" ]; then part codec continue_codec; fi
-  if [ -n "${CODEC:-}" ] && [ ! -e "$out/done/codec" ]; then return 1; fi
+  if [ -n "${PIECES:-}" ]; then [ -e "$out/done/recordings" ] || return 1; fi
+  if [ -n "${CODEC:-}" ]; then
+    part codec continue_codec
+    [ -e "$out/done/codec" ] || return 1
+  fi
   part embed embed &
   part degrade degrade &
   part codes encode_again "$out/audio" "$out/codes"

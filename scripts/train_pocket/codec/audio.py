@@ -29,8 +29,8 @@ def shards(folder: Path) -> list[Path]:
 class Audio:
     """The concatenated shards. Pieces start inside an utterance and may extend into the next one.
 
-    recorded: share of the pieces that begin in people's recordings; None for their share of the utterances.
-    Raises FileNotFoundError without shards, ValueError for another share than 0 without recordings.
+    recorded: share of the pieces that begin in people's recordings, 0 to 1; None for their share of the utterances.
+    Raises FileNotFoundError without shards, ValueError for a share that is out of range or has no recordings.
     """
 
     def __init__(self, files: Sequence[Path], device: torch.device, recorded: float | None = None) -> None:
@@ -49,6 +49,8 @@ class Audio:
         self._starts, self._ends = bounds.to(device), torch.cat([part[1:] for part in starts]).to(device)
         self.frames = total
         is_recorded = self._labels[self._starts, 0] == UNKNOWN_PHONEME
+        if recorded is not None and not 0 <= recorded <= 1:
+            raise ValueError(f"the share of recordings must be from 0 to 1, got {recorded}")
         if recorded and not bool(is_recorded.any()):
             raise ValueError("there are no recordings of people in the shards of this process")
         share = is_recorded.double().mean() if recorded is None else recorded

@@ -207,7 +207,9 @@ def _options() -> Options:
     parser.add_argument("--crowding", type=float, default=0.05, help="weight of the loss against correlated latents")
     parser.add_argument("--frozen", action="store_true", help="train only Code2Wav, which does not change the codes")
     parser.add_argument("--resume", type=Path, help="folder of an earlier run to continue from")
-    parser.add_argument("--recorded", type=float, help="share of pieces of people's recordings; default: as in AUDIO")
+    parser.add_argument(
+        "--recorded", type=float, help="share of people's recordings in the batches; default: as in AUDIO"
+    )
     parser.add_argument("--device", default="cuda")
     return Options(**vars(parser.parse_args()))
 

@@ -84,3 +84,5 @@ def test_pieces_begin_in_recordings_as_often_as_asked_for(tmp_path):
         audio = Audio(shards(tmp_path), CPU, share)
         labels = audio.draw(2000, 1, torch.Generator().manual_seed(0)).labels
         assert (labels == UNKNOWN_PHONEME).float().mean().item() == pytest.approx(expected, abs=0.05)
+    with pytest.raises(ValueError, match="from 0 to 1, got 40"):
+        Audio(shards(tmp_path), CPU, 40)

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import soundfile
 
-from scripts.train_pocket import speeds
+from engine.protocol.request import SAMPLE_RATE as RATE
+from scripts.judge.sound import loudness_db
+from scripts.train_pocket import speed_perturbation
 from scripts.train_pocket.audio_shards import FRAME_SAMPLES, utterance_ids
-from scripts.train_pocket.prepare_recordings import cut, is_plausible, split
-from scripts.train_pocket.recorded_pieces import RATE, RecordedPiece, write_pieces
+from scripts.train_pocket.prepare_recordings import cut, divide, is_plausible, split
+from scripts.train_pocket.recorded_pieces import RecordedPiece, write_pieces
 from scripts.train_pocket.teacher import remaining_utterances
 from scripts.train_pocket.utterances import PlannedUtterance, read_plan, write_plan
 
@@ -54,7 +56,7 @@ def test_pieces_of_all_speakers_are_written_with_their_speaker(tmp_path):
     [
         ("A plain sentence that takes a while.", 3.0, True),
         ("Hm.", 3.0, False),
-        ("Far too many words for such a short recording, which nobody can say.", 1.0, False),
+        ("Far too many words for a recording of this length.", 1.0, False),
         ("It costs 20 € in the shop over there.", 3.0, False),
         ("", 3.0, False),
     ],
@@ -63,18 +65,26 @@ def test_only_plausible_transcripts_are_used(text, seconds, expected):
     assert is_plausible(text, seconds) == expected
 
 
+def test_held_out_speakers_are_not_trained_on_and_others_have_two_pieces():
+    pieces = [RecordedPiece("", f"speaker{number % 200}", "", "") for number in range(300)]
+    used, held_out = divide(pieces)
+    assert not {each.speaker for each in used} & {each.speaker for each in held_out}
+    assert {each.speaker for each in used} < {f"speaker{number}" for number in range(100)}
+    assert 5 < len({each.speaker for each in held_out}) < 40
+
+
 @pytest.mark.parametrize("speed", [0.82, 1.0, 1.22])
 def test_a_faster_voice_is_higher_and_shorter(speed):
-    played = speeds.at_speed(speech(2, 1000), speed, "ann")
+    played = speed_perturbation.at_speed(speech(2, 1000), speed, "ann")
     spectrum = np.abs(np.fft.rfft(played))
     assert np.fft.rfftfreq(len(played), 1 / RATE)[spectrum.argmax()] == pytest.approx(1000 * speed, rel=2e-3)
     assert len(played) == pytest.approx(2 * RATE / speed, abs=60)
 
 
 def test_levels_vary_without_clipping():
-    loud = speeds.at_level(speech(1), 0.0)
+    loud = speed_perturbation.at_level(speech(1), 0.0)
     assert np.abs(loud).max() == pytest.approx(0.99, abs=1e-3)
-    assert speeds.loudness_db(speeds.at_level(speech(1), -25.0)) == pytest.approx(-25, abs=0.1)
+    assert loudness_db(speed_perturbation.at_level(speech(1), -25.0)) == pytest.approx(-25, abs=0.1)
 
 
 def test_every_planned_utterance_has_audio(tmp_path, monkeypatch):
@@ -85,18 +95,18 @@ def test_every_planned_utterance_has_audio(tmp_path, monkeypatch):
     write_pieces(pieces, [RecordedPiece(f"{number}.flac", "ann", "Hello there.", "-") for number in range(3)])
     teacher = PlannedUtterance(7, "Hi.", "haI", "emma", 1.0, "british")
     write_plan(tmp_path / "plan.jsonl.gz", [teacher])
-    command = ["speeds", "--pieces", str(pieces), "--data", str(tmp_path), "--out", str(tmp_path / "audio")]
+    command = ["speed_perturbation", "--pieces", str(pieces), "--data", str(tmp_path), "--out", str(tmp_path / "audio")]
     monkeypatch.setattr(sys, "argv", command)
-    speeds.main()
+    speed_perturbation.main()
     first, *added = read_plan(tmp_path / "plan.jsonl.gz")
     assert first == teacher
     assert {each.id for each in added} == utterance_ids(tmp_path / "audio")
-    assert len({each.speaker for each in added}) == len(speeds.SPEEDS)
+    assert len({each.speaker for each in added}) == len(speed_perturbation.SPEEDS)
     assert len({each.id % 100 for each in added}) == 3, "the speeds of a piece are held out together"
     assert list(remaining_utterances(tmp_path / "plan.jsonl.gz", 0, None, 0, 1, set())) == [teacher]
     with np.load(next((tmp_path / "audio").glob("*.npz"))) as shard:
         assert not (np.diff(shard["starts"]) % FRAME_SAMPLES).any()
         assert np.abs(shard["samples"]).max() > 500
-    speeds.main()
+    speed_perturbation.main()
     assert len(list(read_plan(tmp_path / "plan.jsonl.gz"))) == 1 + len(added)
     assert sum(len(np.load(file)["ids"]) for file in (tmp_path / "audio").glob("*.npz")) == len(added)

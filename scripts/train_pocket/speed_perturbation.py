@@ -1,4 +1,6 @@
-"""Adds recordings of people to the training data at several speeds: python3 -m scripts.train_pocket.speeds --help.
+"""Adds recordings of people to the training data, with speed perturbation.
+
+python3 -m scripts.train_pocket.speed_perturbation --help
 
 Played faster or slower, a voice has other formants, another pitch and another rhythm, so it counts as another speaker
 (Ko et al., "Audio augmentation for speech recognition", Interspeech 2015).
@@ -16,9 +18,10 @@ from random import Random
 import numpy as np
 import soundfile
 
+from engine.protocol.request import SAMPLE_RATE
 from scripts.judge.sound import Samples, loudness_db
 from scripts.train_pocket.audio_shards import FRAME_SAMPLES, LABELS, UNKNOWN_PHONEME, Clip, ShardWriter
-from scripts.train_pocket.recorded_pieces import RATE, RecordedPiece, read_pieces
+from scripts.train_pocket.recorded_pieces import RecordedPiece, read_pieces
 from scripts.train_pocket.speakers import Speaker
 from scripts.train_pocket.teacher_model import Speech
 from scripts.train_pocket.utterances import FIRST_RECORDED, PlannedUtterance, read_plan, write_plan
@@ -29,7 +32,7 @@ _SPEED_IDS = 100_000
 """Ids of a speed. The speeds of a piece have ids with the same last digits, so that all or none are held out."""
 _RANK = 900
 """Rank of the first shards. Those of the teacher's processes are smaller."""
-_SHARD_SAMPLES = 180 * RATE
+_SHARD_SAMPLES = 180 * SAMPLE_RATE
 _GAIN_DB = 4.0
 """Maximum gain of a band of a changed voice's random equalizer."""
 _LEVEL_DB = (-30.0, -18.0)
@@ -76,7 +79,7 @@ def write_shards(folder: Path, out: Path, ranks: int, rank: int) -> float:
             writer.add(utterance.id, spoken)
             samples += len(spoken.samples)
     writer.flush()
-    return samples / RATE / 3600
+    return samples / SAMPLE_RATE / 3600
 
 
 def main() -> None:
