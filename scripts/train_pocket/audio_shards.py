@@ -2,8 +2,7 @@
 
 ``shard-RRR-KKK.npz`` (rank, number) has ids int64 [n]; samples int16 [total], 24 kHz mono, the concatenated utterances,
 each padded to complete codec frames; starts int64 [n + 1], offsets into samples; labels int16 [total / 1920, 4], for
-each quarter of a frame the teacher's index of the phoneme at its center, 0 for silence, ``UNKNOWN_PHONEME`` in
-recordings of people.
+each quarter of a frame the teacher's index of the phoneme at its center, 0 for silence.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import numpy.typing as npt
 
 FRAME_SAMPLES = 1920
 LABELS = 4
-UNKNOWN_PHONEME = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from scripts.judge.pieces import pauses
 from scripts.judge.recordings import Recording, audio_files, run_judges, write_list
 from scripts.judge.sound import Samples, loudness_db, read, trim_silence
 from scripts.train_pocket.phonemes import Phonemizer
+from scripts.train_pocket.recorded_phonemes import PhonemeTimes
 from scripts.train_pocket.recorded_pieces import RecordedPiece, write_pieces
 from scripts.train_pocket.text_cleaning import HeldOutSentences
 from scripts.train_pocket.texts import as_spoken, judge_texts
@@ -100,10 +101,11 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=Path, required=True, help="the teacher's vocab.json")
     parser.add_argument("--out", type=Path, required=True, help="folder for the pieces, pieces.jsonl and held_out.tsv")
     args = parser.parse_args()
-    written, phonemizer = list(cut(args.recordings, args.out)), Phonemizer(args.vocabulary)
+    written = list(cut(args.recordings, args.out))
+    phonemizer, phoneme_times = Phonemizer(args.vocabulary), PhonemeTimes(args.vocabulary)
     heard = transcripts([file for file, _ in written])
     pieces = [
-        RecordedPiece(file.name, speaker, text, phonemizer.words(text))
+        RecordedPiece(file.name, speaker, text, phonemizer.words(text), phoneme_times(read(file)[0], text))
         for (file, speaker), text in zip(written, heard, strict=True)
         if text is not None
     ]

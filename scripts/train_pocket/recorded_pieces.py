@@ -6,8 +6,17 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _LIST = "pieces.jsonl"
+
+
+class SpokenPhoneme(NamedTuple):
+    """symbol: the phoneme's index in the teacher's vocabulary. start, end: its times in seconds."""
+
+    symbol: int
+    start: float
+    end: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +27,7 @@ class RecordedPiece:
     speaker: str
     text: str
     words: str
+    phonemes: list[SpokenPhoneme]
 
 
 def write_pieces(folder: Path, pieces: Iterable[RecordedPiece]) -> None:
@@ -28,4 +38,5 @@ def write_pieces(folder: Path, pieces: Iterable[RecordedPiece]) -> None:
 
 def read_pieces(folder: Path) -> list[RecordedPiece]:
     """Return the pieces in a folder. Raises FileNotFoundError if it has none."""
-    return [RecordedPiece(**json.loads(line)) for line in (folder / _LIST).read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for line in (folder / _LIST).read_text(encoding="utf-8").splitlines()]
+    return [RecordedPiece(**row | {"phonemes": [SpokenPhoneme(*each) for each in row["phonemes"]]}) for row in rows]

@@ -68,7 +68,7 @@ add_recordings() {
 
 continue_codec() {
   several 0 "$last" scripts.train_pocket.codec.train --audio "$out/audio" --resume "$data/first" --out "$out/codec" \
-    --minutes "$CODEC" --open 0 --alone 0.1 --rate 4e-4 ${RECORDED:+--recorded "$RECORDED"}
+    --minutes "$CODEC" --open 0 --alone 0.03 --rate 4e-4 ${RECORDED:+--recorded "$RECORDED"}
 }
 
 encode_again() { # encode_again AUDIO CODES: encode with the codec of the checkpoint, or with that trained further

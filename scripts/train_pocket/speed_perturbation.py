@@ -17,11 +17,12 @@ from random import Random
 
 import numpy as np
 import soundfile
+from numpy.typing import NDArray
 
 from engine.protocol.request import SAMPLE_RATE
 from scripts.judge.sound import Samples, loudness_db
-from scripts.train_pocket.audio_shards import FRAME_SAMPLES, LABELS, UNKNOWN_PHONEME, Clip, ShardWriter
-from scripts.train_pocket.recorded_pieces import RecordedPiece, read_pieces
+from scripts.train_pocket.audio_shards import FRAME_SAMPLES, LABELS, Clip, ShardWriter
+from scripts.train_pocket.recorded_pieces import RecordedPiece, SpokenPhoneme, read_pieces
 from scripts.train_pocket.speakers import Speaker
 from scripts.train_pocket.teacher_model import Speech
 from scripts.train_pocket.utterances import FIRST_RECORDED, PlannedUtterance, read_plan, write_plan
@@ -53,11 +54,21 @@ def at_level(samples: Samples, level_db: float) -> Samples:
     return samples * np.float32(min(gain, 0.99 / np.abs(samples).max()))
 
 
-def clip(samples: Samples) -> Clip:
-    """Return a recording for a shard: 16-bit samples, padded to complete frames, with unknown phonemes."""
+def clip(samples: Samples, phonemes: list[SpokenPhoneme], speed: float) -> Clip:
+    """Return a recording for a shard: 16-bit samples, padded to complete frames. phonemes: those at speed 1."""
     frames = -(-len(samples) // FRAME_SAMPLES)
     padded = np.pad(samples, (0, frames * FRAME_SAMPLES - len(samples)))
-    return Clip((padded * 32767).round().astype(np.int16), np.full((frames, LABELS), UNKNOWN_PHONEME, np.int16))
+    return Clip((padded * 32767).round().astype(np.int16), labels(phonemes, frames, speed))
+
+
+def labels(phonemes: list[SpokenPhoneme], frames: int, speed: float) -> NDArray[np.int16]:
+    """Return the phoneme at the center of each quarter [frames, 4] of a recording played at ``speed``; 0 for none."""
+    quarter = FRAME_SAMPLES / LABELS / SAMPLE_RATE
+    centers = (np.arange(frames * LABELS) + 0.5) * quarter * speed
+    found = np.zeros(frames * LABELS, np.int16)
+    for phoneme in phonemes:
+        found[(centers >= phoneme.start) & (centers < phoneme.end)] = phoneme.symbol
+    return found.reshape(frames, LABELS)
 
 
 def planned(pieces: Sequence[RecordedPiece]) -> Iterator[tuple[PlannedUtterance, RecordedPiece, float]]:
@@ -75,7 +86,8 @@ def write_shards(folder: Path, out: Path, ranks: int, rank: int) -> float:
         if number % ranks == rank:
             recording, _ = soundfile.read(folder / piece.file, dtype="float32")
             level = Random(utterance.id).uniform(*_LEVEL_DB)
-            spoken = clip(at_level(at_speed(recording, speed, utterance.speaker), level))
+            changed = at_level(at_speed(recording, speed, utterance.speaker), level)
+            spoken = clip(changed, piece.phonemes, speed)
             writer.add(utterance.id, spoken)
             samples += len(spoken.samples)
     writer.flush()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.protocol.request import SAMPLES_PER_FRAME
-from scripts.train_pocket.audio_shards import UNKNOWN_PHONEME
+from scripts.train_pocket.utterances import FIRST_RECORDED
 
 
 class AudioPieces(NamedTuple):
@@ -36,11 +36,12 @@ class Audio:
     def __init__(self, files: Sequence[Path], device: torch.device, recorded: float | None = None) -> None:
         if not files:
             raise FileNotFoundError("no audio shards found")
-        samples, labels, starts, total = [], [], [], 0
+        samples, labels, starts, ids, total = [], [], [], [], 0
         for file in files:
             with np.load(file) as shard:
                 samples.append(torch.from_numpy(shard["samples"]))
                 labels.append(torch.from_numpy(shard["labels"]))
+                ids.append(torch.from_numpy(shard["ids"]))
                 starts.append(torch.from_numpy(shard["starts"]) // SAMPLES_PER_FRAME + total)
                 total += len(labels[-1])
         self._samples = torch.cat(samples).to(device).view(-1, SAMPLES_PER_FRAME)
@@ -48,7 +49,7 @@ class Audio:
         bounds = torch.cat([part[:-1] for part in starts])
         self._starts, self._ends = bounds.to(device), torch.cat([part[1:] for part in starts]).to(device)
         self.frames = total
-        is_recorded = self._labels[self._starts, 0] == UNKNOWN_PHONEME
+        is_recorded = torch.cat(ids).to(device) >= FIRST_RECORDED
         if recorded is not None and not 0 <= recorded <= 1:
             raise ValueError(f"the share of recordings must be from 0 to 1, got {recorded}")
         if recorded and not bool(is_recorded.any()):

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from engine.models.speaker_encoder import slaney_filters
 from engine.protocol.request import SAMPLE_RATE
-from scripts.train_pocket.audio_shards import UNKNOWN_PHONEME
 
 _SCALES = ((2048, 160), (1024, 128), (512, 80), (256, 40), (128, 20), (64, 10))
 """(window, mel bands); hops are a quarter of the window."""
@@ -54,15 +53,10 @@ class PhonemeHead(nn.Module):
         self.read = nn.Linear(width, 4 * phonemes)
 
     def forward(self, semantic: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return cross-entropy and accuracy for vectors [batch, frames, width] and labels [batch, frames, 4].
-
-        Quarters with ``UNKNOWN_PHONEME`` do not count.
-        """
+        """Return cross-entropy and accuracy for vectors [batch, frames, width] and labels [batch, frames, 4]."""
         logits = self.read(semantic).unflatten(-1, (4, -1)).flatten(0, 2)
         expected = labels.flatten()
-        known = (expected != UNKNOWN_PHONEME).sum().clamp(min=1)
-        entropy = F.cross_entropy(logits.float(), expected, ignore_index=UNKNOWN_PHONEME, reduction="sum")
-        return entropy / known, (logits.argmax(-1) == expected).sum() / known
+        return F.cross_entropy(logits.float(), expected), (logits.argmax(-1) == expected).float().mean()
 
 
 def correlation_loss(x: Tensor) -> Tensor:

@@ -9,11 +9,11 @@ import torch
 from engine.models.code2wav import Code2WavModel
 from engine.models.speech_encoder import SpeechEncoder
 from scripts.train_pocket import config, folder
-from scripts.train_pocket.audio_shards import UNKNOWN_PHONEME, Clip, ShardWriter
+from scripts.train_pocket.audio_shards import Clip, ShardWriter
 from scripts.train_pocket.codec.audio import Audio, shards
-from scripts.train_pocket.codec.losses import PhonemeHead
 from scripts.train_pocket.codec.model import Codec
 from scripts.train_pocket.codec.quantizer import Codebook
+from scripts.train_pocket.utterances import FIRST_RECORDED
 
 CPU = torch.device("cpu")
 
@@ -66,23 +66,15 @@ def test_published_tensors_restore_the_codec(codec, samples):
         assert torch.equal(restored(samples).vectors, codec(samples).vectors)
 
 
-def test_unknown_phonemes_change_neither_loss_nor_accuracy():
-    head, semantic = PhonemeHead(8, 5), torch.randn(2, 3, 8)
-    labels = torch.randint(5, (2, 3, 4))
-    alone = head(semantic[:1], labels[:1])
-    labels[1] = UNKNOWN_PHONEME
-    torch.testing.assert_close(head(semantic, labels), alone)
-    loss, accuracy = head(semantic, torch.full_like(labels, UNKNOWN_PHONEME))
-    assert (loss.item(), accuracy.item()) == (0, 0)
-
-
 def test_pieces_begin_in_recordings_as_often_as_asked_for(tmp_path):
     writer = ShardWriter(tmp_path, 0, 1)
-    for number, label in enumerate([7] * 9 + [UNKNOWN_PHONEME]):
-        writer.add(number, Clip(np.zeros(4 * 1920, np.int16), np.full((4, 4), label, np.int16)))
+    for label in [7] * 9 + [1]:
+        writer.add(
+            FIRST_RECORDED if label == 1 else 0, Clip(np.zeros(4 * 1920, np.int16), np.full((4, 4), label, np.int16))
+        )
     for share, expected in ((None, 0.1), (0.6, 0.6), (1.0, 1.0)):
         audio = Audio(shards(tmp_path), CPU, share)
         labels = audio.draw(2000, 1, torch.Generator().manual_seed(0)).labels
-        assert (labels == UNKNOWN_PHONEME).float().mean().item() == pytest.approx(expected, abs=0.05)
+        assert (labels == 1).float().mean().item() == pytest.approx(expected, abs=0.05)
     with pytest.raises(ValueError, match="from 0 to 1, got 40"):
         Audio(shards(tmp_path), CPU, 40)

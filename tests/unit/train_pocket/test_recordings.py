@@ -11,7 +11,7 @@ from scripts.judge.sound import loudness_db
 from scripts.train_pocket import speed_perturbation
 from scripts.train_pocket.audio_shards import FRAME_SAMPLES, utterance_ids
 from scripts.train_pocket.prepare_recordings import cut, divide, is_plausible, split
-from scripts.train_pocket.recorded_pieces import RecordedPiece, write_pieces
+from scripts.train_pocket.recorded_pieces import RecordedPiece, SpokenPhoneme, write_pieces
 from scripts.train_pocket.teacher import remaining_utterances
 from scripts.train_pocket.utterances import PlannedUtterance, read_plan, write_plan
 
@@ -66,7 +66,7 @@ def test_only_plausible_transcripts_are_used(text, seconds, expected):
 
 
 def test_held_out_speakers_are_not_trained_on_and_others_have_two_pieces():
-    pieces = [RecordedPiece("", f"speaker{number % 200}", "", "") for number in range(300)]
+    pieces = [RecordedPiece("", f"speaker{number % 200}", "", "", []) for number in range(300)]
     used, held_out = divide(pieces)
     assert not {each.speaker for each in used} & {each.speaker for each in held_out}
     assert {each.speaker for each in used} < {f"speaker{number}" for number in range(100)}
@@ -92,7 +92,8 @@ def test_every_planned_utterance_has_audio(tmp_path, monkeypatch):
     pieces.mkdir()
     for number in range(3):
         soundfile.write(pieces / f"{number}.flac", speech(0.5), RATE)
-    write_pieces(pieces, [RecordedPiece(f"{number}.flac", "ann", "Hello there.", "-") for number in range(3)])
+    phonemes = [SpokenPhoneme(5, 0.0, 0.2), SpokenPhoneme(6, 0.3, 0.5)]
+    write_pieces(pieces, [RecordedPiece(f"{number}.flac", "ann", "Hello there.", "-", phonemes) for number in range(3)])
     teacher = PlannedUtterance(7, "Hi.", "haI", "emma", 1.0, "british")
     write_plan(tmp_path / "plan.jsonl.gz", [teacher])
     command = ["speed_perturbation", "--pieces", str(pieces), "--data", str(tmp_path), "--out", str(tmp_path / "audio")]
@@ -107,6 +108,15 @@ def test_every_planned_utterance_has_audio(tmp_path, monkeypatch):
     with np.load(next((tmp_path / "audio").glob("*.npz"))) as shard:
         assert not (np.diff(shard["starts"]) % FRAME_SAMPLES).any()
         assert np.abs(shard["samples"]).max() > 500
+        assert {0, 5, 6} == set(shard["labels"].ravel().tolist())
     speed_perturbation.main()
     assert len(list(read_plan(tmp_path / "plan.jsonl.gz"))) == 1 + len(added)
     assert sum(len(np.load(file)["ids"]) for file in (tmp_path / "audio").glob("*.npz")) == len(added)
+
+
+@pytest.mark.parametrize(
+    ("speed", "expected"), [(1.0, [[0, 5, 5, 5], [6, 6, 6, 6]]), (2.0, [[5, 5, 6, 6], [6, 0, 0, 0]])]
+)
+def test_labels_follow_the_speed(speed, expected):
+    phonemes = [SpokenPhoneme(5, 0.015, 0.085), SpokenPhoneme(6, 0.085, 0.2)]
+    assert speed_perturbation.labels(phonemes, 2, speed).tolist() == expected
