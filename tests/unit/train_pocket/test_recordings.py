@@ -1,6 +1,8 @@
 """Recordings of people become training data: split at pauses, transcribed, and played at several speeds."""
 
+import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,12 +10,13 @@ import soundfile
 
 from engine.protocol.request import SAMPLE_RATE as RATE
 from scripts.judge.sound import loudness_db
-from scripts.train_pocket import speed_perturbation
+from scripts.train_pocket import recorded_phonemes, speed_perturbation
 from scripts.train_pocket.audio_shards import FRAME_SAMPLES, utterance_ids
 from scripts.train_pocket.prepare_recordings import cut, divide, is_plausible, split
 from scripts.train_pocket.recorded_pieces import RecordedPiece, SpokenPhoneme, write_pieces
 from scripts.train_pocket.teacher import remaining_utterances
 from scripts.train_pocket.utterances import PlannedUtterance, read_plan, write_plan
+from server.alignment.timed_words import WordTime
 
 
 def speech(seconds, hertz=200.0):
@@ -120,3 +123,17 @@ def test_every_planned_utterance_has_audio(tmp_path, monkeypatch):
 def test_labels_follow_the_speed(speed, expected):
     phonemes = [SpokenPhoneme(5, 0.015, 0.085), SpokenPhoneme(6, 0.085, 0.2)]
     assert speed_perturbation.labels(phonemes, 2, speed).tolist() == expected
+
+
+def test_phonemes_have_times_within_their_words(tmp_path, monkeypatch):
+    vocabulary = tmp_path / "vocab.json"
+    symbols = 'ptkɛˈˌ ː;:,.!?—…"()“”'
+    vocabulary.write_text(json.dumps({symbol: number for number, symbol in enumerate(symbols, start=1)}))
+    monkeypatch.setattr(recorded_phonemes, "Phonemizer", lambda _: lambda word, _: "pˈɛt." if word == "Yes." else "tk")
+    words = [WordTime("Oh", 0.1, 0.3), WordTime("Yes.", 1.0, 1.36)]
+    aligner = SimpleNamespace(align=lambda samples, text: words)
+    monkeypatch.setattr(recorded_phonemes, "english_aligner", lambda: aligner)
+    found = recorded_phonemes.PhonemeTimes(vocabulary)(speech(2), "Oh Yes.")
+    assert [each.symbol for each in found] == [2, 3, 1, 4, 2]
+    assert [each.start for each in found] == pytest.approx([0.1, 0.2, 1.0, 1.1, 1.26])
+    assert found[-1].end == pytest.approx(1.36)
