@@ -52,7 +52,7 @@ serve: $(INSTALLED)
 # would all compile the kernels of their servers at once, so one utterance is spoken before. Bytecode is cached even if
 # the environment says otherwise: hundreds of processes import the same modules.
 test: export PYTHONDONTWRITEBYTECODE =
-# Idle threads of torch sleep. While they spin they slow the other processes down, by about a tenth of all the time.
+# Idle torch threads sleep: if they spin, they slow the other test processes down. This saves about 10 % of the time.
 test: export OMP_WAIT_POLICY = PASSIVE
 test: lint
 	$(BIN)/sonant say Hello. -o $(VENV)/hello.wav

@@ -102,7 +102,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the pieces, pieces.jsonl and held_out.tsv")
     args = parser.parse_args()
     written = list(cut(args.recordings, args.out))
-    phonemizer, phoneme_times = Phonemizer(args.vocabulary), PhonemeTimes(args.vocabulary)
+    phonemizer = Phonemizer(args.vocabulary)
+    phoneme_times = PhonemeTimes(args.vocabulary, phonemizer)
     heard = transcripts([file for file, _ in written])
     pieces = [
         RecordedPiece(file.name, speaker, text, phonemizer.words(text), phoneme_times(read(file)[0], text))

@@ -1,4 +1,4 @@
-"""Pieces of people's recordings on disk: FLAC files, and ``pieces.jsonl`` with what is said in them."""
+"""Pieces of people's recordings on disk: FLAC files, and ``pieces.jsonl`` with what is said in them, and when."""
 
 from __future__ import annotations
 

@@ -55,14 +55,20 @@ def at_level(samples: Samples, level_db: float) -> Samples:
 
 
 def clip(samples: Samples, phonemes: list[SpokenPhoneme], speed: float) -> Clip:
-    """Return a recording for a shard: 16-bit samples, padded to complete frames. phonemes: those at speed 1."""
+    """Return a recording for a shard: 16-bit samples, padded to complete frames.
+
+    speed: at which ``samples`` are played. phonemes: with their times at speed 1.
+    """
     frames = -(-len(samples) // FRAME_SAMPLES)
     padded = np.pad(samples, (0, frames * FRAME_SAMPLES - len(samples)))
     return Clip((padded * 32767).round().astype(np.int16), labels(phonemes, frames, speed))
 
 
 def labels(phonemes: list[SpokenPhoneme], frames: int, speed: float) -> NDArray[np.int16]:
-    """Return the phoneme at the center of each quarter [frames, 4] of a recording played at ``speed``; 0 for none."""
+    """Return labels [frames, 4] of a recording played at ``speed``: the phoneme in the middle of a quarter, 0 for none.
+
+    phonemes: with their times at speed 1.
+    """
     quarter = FRAME_SAMPLES / LABELS / SAMPLE_RATE
     centers = (np.arange(frames * LABELS) + 0.5) * quarter * speed
     found = np.zeros(frames * LABELS, np.int16)

@@ -68,10 +68,8 @@ def test_published_tensors_restore_the_codec(codec, samples):
 
 def test_pieces_begin_in_recordings_as_often_as_asked_for(tmp_path):
     writer = ShardWriter(tmp_path, 0, 1)
-    for label in [7] * 9 + [1]:
-        writer.add(
-            FIRST_RECORDED if label == 1 else 0, Clip(np.zeros(4 * 1920, np.int16), np.full((4, 4), label, np.int16))
-        )
+    for number, label in [(0, 7)] * 9 + [(FIRST_RECORDED, 1)]:
+        writer.add(number, Clip(np.zeros(4 * 1920, np.int16), np.full((4, 4), label, np.int16)))
     for share, expected in ((None, 0.1), (0.6, 0.6), (1.0, 1.0)):
         audio = Audio(shards(tmp_path), CPU, share)
         labels = audio.draw(2000, 1, torch.Generator().manual_seed(0)).labels

@@ -129,11 +129,12 @@ def test_phonemes_have_times_within_their_words(tmp_path, monkeypatch):
     vocabulary = tmp_path / "vocab.json"
     symbols = 'ptkɛˈˌ ː;:,.!?—…"()“”'
     vocabulary.write_text(json.dumps({symbol: number for number, symbol in enumerate(symbols, start=1)}))
-    monkeypatch.setattr(recorded_phonemes, "Phonemizer", lambda _: lambda word, _: "pˈɛt." if word == "Yes." else "tk")
     words = [WordTime("Oh", 0.1, 0.3), WordTime("Yes.", 1.0, 1.36)]
     aligner = SimpleNamespace(align=lambda samples, text: words)
     monkeypatch.setattr(recorded_phonemes, "english_aligner", lambda: aligner)
-    found = recorded_phonemes.PhonemeTimes(vocabulary)(speech(2), "Oh Yes.")
+    phonemes = {"Oh": "tk", "Yes.": "pˈɛt."}
+    times = recorded_phonemes.PhonemeTimes(vocabulary, lambda word, accent: phonemes[word])
+    found = times(speech(2), "Oh Yes.")
     assert [each.symbol for each in found] == [2, 3, 1, 4, 2]
     assert [each.start for each in found] == pytest.approx([0.1, 0.2, 1.0, 1.1, 1.26])
     assert found[-1].end == pytest.approx(1.36)
