@@ -1,9 +1,10 @@
 """Measures a server with a published-size checkpoint on a CPU: real-time factor, first audio, memory, time to load.
 
-    python -m benchmarks.cpu.published FOLDER [FOLDER ..] [--weights exact int8 int4] [--threads auto 1 2]
+    python -m benchmarks.cpu.published FOLDER [FOLDER ..] [--weights exact int8 int4] [--threads auto 1 2] [--busy 2]
 
 Starts a server for each checkpoint, weight format and number of threads per stage, and requests the same sentence
 ``--requests`` times, one after the other. ``auto`` for the threads lets the server measure how to share the cores.
+With ``--busy``, that many other processes compute all the time.
 Prints
 
 - the seconds from the start of ``sonant serve`` to ready, and the CPU seconds of all processes until then,
@@ -17,8 +18,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import subprocess
+import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +81,17 @@ def main() -> None:
     parser.add_argument("--weights", choices=("auto", "exact", "int8", "int4"), nargs="+", default=["auto"])
     parser.add_argument("--threads", nargs="+", default=["auto"], help="auto or a number of threads per stage")
     parser.add_argument("--requests", type=int, default=4)
+    parser.add_argument("--busy", type=int, default=0, help="number of processes that compute beside the server")
     parser.add_argument("--frames", type=int, default=60, help="maximum frames of an utterance")
     args = parser.parse_args()
+    with ExitStack() as beside:
+        for _ in range(args.busy):
+            process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            beside.callback(process.kill)
+        _measure(args)
+
+
+def _measure(args: argparse.Namespace) -> None:
     for folder in args.folders:
         for weights in args.weights:
             for threads in args.threads:

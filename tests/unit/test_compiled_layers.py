@@ -1,12 +1,14 @@
 """Compiled decoder layers equal plain ones except for rounding, and each row is independent of the rest of the call."""
 
+import resource
+import sys
 import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from numba import njit
+from numba import njit, types
 from numba.core.errors import TypingError
 
 from engine.checkpoint.architecture import Transformer
@@ -268,6 +270,33 @@ def test_no_thread_passes_a_barrier_before_all_have_arrived(size):
         team.run(_count_rounds, counts, mismatches, 300)
     assert counts.tolist() == [900] * size
     assert not mismatches.any()
+
+
+_usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
+
+
+@njit(nogil=True)
+def _arrive_late(me, size, barrier, arrivals, seen, rounds):
+    """In each round one thread arrives after the others have begun to sleep."""
+    for number in range(rounds):
+        if number % size == me:
+            _usleep(20_000)
+        arrivals[number, me] = 1
+        wait(barrier, size)
+        seen[number, me] = arrivals[number].sum()
+        wait(barrier, size)
+
+
+def test_threads_that_wait_long_sleep_until_the_last_one_arrives():
+    rounds, size = 20, 5
+    team = Team(size)
+    arrivals, seen = np.zeros((rounds, size), np.int64), np.zeros((rounds, size), np.int64)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+    team.run(_arrive_late, arrivals, seen, rounds)
+    assert (seen == size).all()
+    if sys.platform == "linux":
+        sleeps = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
+        assert sleeps > 2 * rounds  # one in each round is that of the late thread
 
 
 def test_the_threads_of_a_team_end_with_it():

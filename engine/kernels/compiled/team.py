@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -16,10 +18,17 @@ from numba.extending import intrinsic
 from engine.kernels.compiled import CACHE
 
 BARRIER_WORDS = 16
-"""Length of the int64 array of a barrier: the number of arrived threads, and in another cache line the round."""
-_ROUND = 8
-_SPINS = 2000
-"""How often a thread checks the barrier before it lets other threads of the system use its core."""
+"""Length of the int64 array of a barrier: the number of arrived threads, and in another cache line the round and the
+number of sleeping threads."""
+_ROUND, _SLEEPING = 8, 9
+_SPINS = 100_000
+"""How often a thread checks the barrier, in some 0.1 ms, before it lets other threads of the system use its core."""
+_FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine()) if sys.platform == "linux" else None
+"""Number of the system call futex; None where it is not used."""
+_FUTEX_WAIT, _FUTEX_WAKE = 128, 129
+"""Its operations, for threads of one process (linux/futex.h)."""
+_ALL = 0x7FFFFFFF
+_syscall = types.ExternalFunction("syscall", types.int64(*[types.int64] * 5))
 _yield = types.ExternalFunction("sched_yield", types.int32())
 
 
@@ -98,9 +107,42 @@ def _store(context, address, value):
     return types.void(types.intp, types.int64), generate
 
 
+if _FUTEX is None:
+
+    @njit(nogil=True, cache=CACHE)
+    def _sleep(words, current):
+        """Let another thread of the system use this core."""
+        _yield()
+
+    @njit(nogil=True, cache=CACHE)
+    def _wake(words):
+        """Do nothing, because no thread sleeps."""
+
+else:
+
+    @njit(nogil=True, cache=CACHE)
+    def _sleep(words, current):
+        """Sleep until ``_wake``, if the round is still ``current``. It may also return without a reason."""
+        start = words.ctypes.data
+        _add(start + 8 * _SLEEPING, 1)
+        _syscall(_FUTEX, start + 8 * _ROUND, _FUTEX_WAIT, current & 0xFFFFFFFF, 0)
+        _add(start + 8 * _SLEEPING, -1)
+
+    @njit(nogil=True, cache=CACHE)
+    def _wake(words):
+        """Wake the threads that sleep. Call it after the round has changed."""
+        start = words.ctypes.data
+        if _add(start + 8 * _SLEEPING, 0):  # a plain load could be ordered before the change of the round
+            _syscall(_FUTEX, start + 8 * _ROUND, _FUTEX_WAKE, _ALL, 0)
+
+
 @njit(nogil=True, cache=CACHE)
 def wait(barrier, size):
-    """Wait until all ``size`` threads have called this."""
+    """Wait until all ``size`` threads have called this.
+
+    A thread that waits long sleeps. If it only yielded its core, then on a busy machine it would lose a time slice of
+    some milliseconds at many of the hundreds of barriers of a frame.
+    """
     if size == 1:
         return
     arrived, turn = barrier.ctypes.data, barrier.ctypes.data + 8 * _ROUND
@@ -108,9 +150,10 @@ def wait(barrier, size):
     if _add(arrived, 1) == size - 1:
         _store(arrived, 0)
         _add(turn, 1)
+        _wake(barrier)
         return
     spins = 0
     while _load(turn) == current:
         spins += 1
         if spins > _SPINS:
-            _yield()
+            _sleep(barrier, current)
