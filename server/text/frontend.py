@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from server.text import emoji, marks, markup, ssml, unicode
+from server.text.english import formulas
 from server.text.english import normalize as english
 from server.text.english.say_as import say_as
 from server.text.patterns import compile_all, lazy
@@ -16,7 +17,7 @@ STEPS = ("unicode", "markup", "emoji", "normalize")
 """Every step, in the order they run. "normalize" rewrites numbers, abbreviations and symbols as words."""
 _ENGLISH = frozenset(("english", "en", "en-us", "en-gb"))
 _SPACE = lazy(r"[^\S\n]+")
-_CODE = lazy(f"[{marks.CODE_START}{marks.CODE_END}]")
+_QUOTES = lazy(f"[{marks.CODE_START}{marks.CODE_END}{marks.FORMULA_START}{marks.FORMULA_END}]")
 
 
 class Pause(NamedTuple):
@@ -67,7 +68,7 @@ class Frontend:
         return self.finished(current, tuple(changed))
 
     def prepared(self, text: str, changed: list[str], *, line_before: int = 0) -> str:
-        """Return ``text`` after all steps but "normalize", with marks.
+        """Return ``text`` after all steps but "normalize", with marks. Formulas are in words if they should be.
 
         changed: receives the names of the steps that changed it.
         line_before: as for ``markup.to_text``.
@@ -77,6 +78,8 @@ class Frontend:
             current = _step("unicode", changed, current, unicode.clean(current))
         if self.has_markup:
             current = _step("markup", changed, current, self._without_markup(current, line_before))
+        if self.normalizes:  # before the emoji step, which would take 8\ for an emoticon
+            current = _step("normalize", changed, current, formulas.marked_in_words(current))
         if "emoji" in self._steps:
             after = emoji.name(current) if self._name_emoji else emoji.drop(current)
             current = _step("emoji", changed, current, after)
@@ -86,7 +89,7 @@ class Frontend:
 
     def finished(self, text: str, changed: tuple[str, ...] = ()) -> Spoken:
         """Return the text to speak: marks of words become respellings, marks of pauses become ``Pause`` objects."""
-        text = _CODE.sub("", text)
+        text = _QUOTES.sub("", text)
         return _with_pauses(self._words.restore(text) if self._words else text, changed)
 
     def _without_markup(self, text: str, line_before: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 from server.text.english import normalize as english
@@ -21,6 +22,9 @@ _OPEN = lazy(r"(?<![\s*])\*|\*(?![\s*])|(?<!\w)_|_(?!\w)|~~|[`\[|]|<(?=[A-Za-z/!
 _OPEN_QUOTE = lazy(r"(?<!\w)'(?=\w)")
 _CLOSED_QUOTE = lazy(r"(?<=[\w.,!?])'(?!\w)")
 _OPEN_CALL = lazy(r"\w[(\[][^)\]\n]*$")
+_OPEN_FORMULA = lazy(r"\\[(\[](?:(?!\\[)\]]).)*$|(?<![\w$\\])\$\$?(?=[A-Za-z\\({|-])[^$\n]*$", re.DOTALL)
+_OPEN_AMOUNT = lazy(r"[$€£¥][\d.,]+(?:[a-zA-Z]{1,3}|[ ](?:m|b|tr)illion)?(?:[ ][a-z]+)?$")
+"""An amount that the next words may turn into a description: "the $2bn relief package"."""
 _SENTENCE_END = lazy(r"[.!?…]+[\"')\]]*\s+(?=\S)|[。！？]+[」』”’）]*(?=[^」』”’）])")
 _STRIDE = 40
 """Minimum characters between two positions in a sentence. Each attempt processes the whole sentence again."""
@@ -135,7 +139,10 @@ class LiveFrontend:
         """
         if end > _GIVE_UP:
             return True
-        if _OPEN_CALL.search(self._text, max(0, end - _STRIDE), end):
+        if any(
+            pattern.search(self._text, max(0, end - _STRIDE), end)
+            for pattern in (_OPEN_CALL, _OPEN_FORMULA, _OPEN_AMOUNT)
+        ):
             return False
         return not (self._frontend.has_markup and _OPEN.search(self._prepared(end)))
 

@@ -8,14 +8,18 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from server.text import marks, ssml, tags
+from server.text import formula_markup, marks, ssml, tags
 from server.text.patterns import lazy
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_MARKUP = lazy(r"[*_`~\[\]<>#|&\\]|^[ \t]{0,12}(?:[-+•◦▪·‣●○☐☑☒–—]|\d{1,9}[.)])[ \t]|^[=-]{2,}[ \t]*$", re.MULTILINE)
+_MARKUP = lazy(
+    rf"[*_`~\[\]<>#|&\\]|{formula_markup.MAY_BE}"
+    r"|^[ \t]{0,12}(?:[-+•◦▪·‣●○☐☑☒–—]|\d{1,9}[.)])[ \t]|^[=-]{2,}[ \t]*$",
+    re.MULTILINE,
+)
 _BULLET = lazy(r"^([ \t]{0,12})[•◦▪·‣●○☐☑☒➤►–—][ \t]+", re.MULTILINE)
 _COMPARISON = lazy(r"^>(?=[=\d$€£])", re.MULTILINE)
 """A ">" at the start of a line that compares and does not quote: ">90%"."""
@@ -39,14 +43,14 @@ _STARTS_ITEM = lazy(r"(?:-\w|[\"'(]?[A-Z0-9]|(?:[a-zA-Z]|\d{1,2}|[ivx]{1,4})[.)]
 
 
 def to_text(text: str, *, line_before: int = 0) -> str:
-    """Return ``text`` without markup. Marks enclose program code. A ``<break>`` becomes the mark of a pause.
+    """Return ``text`` without markup. Marks enclose code and formulas. A ``<break>`` becomes the mark of a pause.
 
     line_before: characters before the text in its first line, where the text continues another one.
     """
     text = ssml.bracket_pauses(text)
     if not _MARKUP.search(text):
         return paragraphs(text, line_before=line_before)
-    text = _COMPARISON.sub(r"\\\g<0>", _BULLET.sub(r"\1- ", text))
+    text = _COMPARISON.sub(r"\\\g<0>", _BULLET.sub(r"\1- ", formula_markup.one_line(text)))
     text = _CITATION.sub("", _RUN.sub(r"\1", text))
     if "<" in text:
         text = _SCRIPT.sub("", text)
@@ -65,7 +69,8 @@ def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # imported here: slow, and plain prose does not need it
 
     # Indented text is more often prose than code.
-    return MarkdownIt("commonmark", {"maxNesting": 12}).enable(["table", "strikethrough"]).disable("code")
+    parser = MarkdownIt("commonmark", {"maxNesting": 12}).enable(["table", "strikethrough"]).disable("code")
+    return formula_markup.enable(parser)
 
 
 def _blocks(text: str, depth: int, line_before: int = 0) -> Iterator[str]:
@@ -148,6 +153,8 @@ def _inline(children: list[Token]) -> str:
             words.append("\n")
         elif token.type == "code_inline":
             words.append(f"{marks.CODE_START}{token.content}{marks.CODE_END}")
+        elif token.type == formula_markup.TOKEN:
+            words.append(f"{marks.FORMULA_START}{token.content}{marks.FORMULA_END}")
         elif token.type == "image":
             words.append(_inline(token.children or []))
         elif token.type == "html_inline":

@@ -57,7 +57,8 @@ _DAY_MONTH = rf"""
 _MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?{_YEAR}(?![\w%]|[.,:]\d)"
 _SLASHED = rf"""
     (?P<before>
-        \b(?: (?i:on|by|until|till|since|due|date:?|dated|from|before|after) | {_DAYS_LONG},? | {_DAYS_SHORT}[.,]? )[ ]
+        \b(?: (?i:closed|open|(?<=\d\d[ ])and|on|by|until|till|since|due|date:?|dated|from|before|after)
+            | {_DAYS_LONG},? | {_DAYS_SHORT}[.,]? )[ ]
     )?
     (?<![\w\-/.]) (?P<month>0?[1-9]|1[0-2])/{_DAY} (?![\w/%]|\.\d)
 """

@@ -58,7 +58,7 @@ _GREEK = {
     "ρ": "rho",
     "τ": "tau",
 }
-_WORDS = "is|of|at|be|by|in|on|or|to|up|we|so|no|my|me|it|if|he|go|do|as|am|an|us|oh|ok|hi|vs|cm|mm|km|kg|mg|pi"
+WORDS = "is|of|at|be|by|in|on|or|to|up|we|so|no|my|me|it|if|he|go|do|as|am|an|us|oh|ok|hi|vs|cm|mm|km|kg|mg|pi"
 """Words of two letters, which are not a product of two variables."""
 _NAMED_GREEK = tuple(letter for letter in _GREEK if letter not in "μΩ")
 """Greek letters that are read by name everywhere. The others can also be units."""
@@ -68,7 +68,7 @@ _POWER = rf"(?:[{_SUPERSCRIPTS}]{{1,6}}|\^(?:\(-?\w{{1,6}}\)|-?\w{{1,6}}))"
 _GREEK_LETTERS = "".join(_GREEK)
 _ATOM = rf"""
     (?: {_NUMBER} (?:/\d{{1,6}}(?!\d))? (?:[a-z]{{1,2}}(?![a-z\d]))?    # 12, 3/4, 3x, 2ab
-      | (?!(?:{_WORDS})(?!\w)) [a-zA-Z{_GREEK_LETTERS}] (?:[a-z](?![a-zA-Z0-9_']))? (?![a-zA-Z0-9_'])    # x, mc
+      | (?!(?:{WORDS})(?!\w)) [a-zA-Z{_GREEK_LETTERS}] (?:[a-z](?![a-zA-Z0-9_']))? (?![a-zA-Z0-9_'])    # x, mc
       | ∞ )
     (?:{_POWER})? !?
 """

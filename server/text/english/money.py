@@ -7,6 +7,7 @@ import re
 from server.text.english import numbers
 from server.text.english.rules import Rule, alternatives, rule
 from server.text.english.unit_words import RESOLUTIONS
+from server.text.patterns import lazy
 
 Coin = tuple[str, str, str, str]
 """Singular and plural of the unit and of its hundredth; the last two are "" for a currency without one."""
@@ -148,6 +149,12 @@ _NOT_NOUNS = (
     "that|when|so|now|today|plus|minus|over|under|into|would|will|has|had"
 )
 
+_PACKAGE = lazy(
+    r"[ ](?:[a-z]{3,15}[ ])?(?:packages?|deals?|funds?|budgets?|bills?|plans?|programs?|projects?|industry|market|"
+    r"company|lawsuits?|settlements?|contracts?|investments?|loans?|bailouts?|acquisitions?|takeovers?|mergers?|business|house|"
+    r"valuations?|rounds?|deficits?|surplus)\b"
+)
+"""What a large amount describes, also with a word between: "the two billion dollar relief package"."""
 _SYMBOL = alternatives(CURRENCIES)
 _SCALE = rf"(?:[ ]?(?P<word>{'|'.join(SCALE_WORDS)})\b|[ ]?(?P<letter>bn|Bn|mn|tn|mil|MM|mm|[KkMmBbTt])(?![\w$%]))?"
 _NUMBER = r"\d+(?:,\d{2,3})*(?:\.\d+)?|\.\d+"
@@ -183,6 +190,7 @@ def _amount(match: re.Match[str]) -> str:
     scale = match["word"] or SCALES.get(match["letter"] or "", "")
     number = match["number"]
     describes = match["noun"] is not None and (article or match["certain"] is not None) and not match["per"]
+    describes = describes or (bool(scale) and _PACKAGE.match(match.string, match.end()) is not None)
     if article and describes and number.partition(".")[0] in ("8", "11", "18", "80") and article.strip() in ("a", "A"):
         article = f"{match['article']}n "
     if match["to"]:

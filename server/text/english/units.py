@@ -24,7 +24,7 @@ _MEASURE = rf"""
     (?:
         (?P<unit>{alternatives(UNITS)})
         (?P<power>[²³]|\^[23]|(?<=m)[23])?
-        (?:/(?P<per>{alternatives(PER)})(?P<squared>²|\^?2)?)?
+        (?:/(?P<per>{alternatives(PER)})(?P<per_power>[²³]|\^?[23])?)?
         (?![\w/°])(?!'\w) (?(per)|(?:\.(?=[ ][a-z\d(]|,))?)
     )
     (?P<noun>(?=[ ](?!(?:{_NOT_NOUNS}|{_SIZE_WORDS})\b)[a-z]{{3}}))?
@@ -44,6 +44,18 @@ _FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
 _SIZES = rf"""
     (?<![\w.]) (?P<width>{_NUMBER}) [ ]?[x×][ ]? (?P<height>{_NUMBER}) (?:[ ]?[x×][ ]?(?P<depth>{_NUMBER}))?
     (?!\w|\.\d|[\^⁰¹²³⁴-⁹⁻])(?![ ]?=)
+"""
+_TIMES = frozenset(("second", "minute", "hour"))
+_NUMBERED_PLACE = lazy(
+    r"(?<!\w)(?:exit|room|gate|apt|apartment|unit|suite|seat|section|row|block|bus|form|figure|table|flat|bay|dock|"
+    r"platform|building|route|highway|page|article)[ ]$",
+    re.IGNORECASE,
+)
+"""Places whose numbers may end with a letter: "Exit 27B" is no amount."""
+_SIZES_IN_WORDS = rf"""
+    (?<![\w.]) (?P<width>{_NUMBER}) [ ]?×[ ]? (?P<height>{_NUMBER})
+    (?=[ -](?:f(?:oo|ee)t|inch(?:es)?|(?:centi|milli|[cm])?m(?:et(?:er|re)s?)?|yards?|miles?|pixels?|grid|matrix|table|
+    board|photos?|prints?)\b)
 """
 _ARTICLE = lazy(r"(?<!\w)[Aa]n?[ ]$")
 _SCALES = {
@@ -85,10 +97,17 @@ def _measure(match: re.Match[str]) -> str:
     if power:
         noun = f"{POWERS[power]} {noun}"
     if match["per"]:
-        noun += f" per {PER[match['per']]}" + (" squared" if match["squared"] else "")
+        noun += f" per {_powered(PER[match['per']], (match['per_power'] or '').lstrip('^'))}"
     words = _words(text) + _upper(match)
     stop = "." if unit.endswith(".") and _ends_sentence(match) else ""
     return f"{_sign(match['sign'])}{words}{'-' if match['space'] == '-' else ' '}{noun}{stop}"
+
+
+def _powered(unit: str, power: str) -> str:
+    """Return a unit with its power: "second squared", "cubic meter"."""
+    if unit in _TIMES:
+        return f"{unit} {'squared' if POWERS[power] == 'square' else 'cubed'}" if power else unit
+    return f"{POWERS[power]} {unit}" if power else unit
 
 
 def _is_inches(match: re.Match[str]) -> bool:
@@ -164,6 +183,8 @@ def _side(text: str) -> str:
 def _thousands(match: re.Match[str]) -> str:
     scale = {"k": "thousand", "K": "thousand", "M": "million", "B": "billion", "bn": "billion"}[match["scale"]]
     words = numbers.number(match["number"])
+    if _NUMBERED_PLACE.search(match.string, max(0, match.start() - 12), match.start()):
+        return f"{words} {match['scale'].upper()}"
     if match["scale"] == "B" and match["noun"] is None and "." not in match["number"]:
         return f"{words} B"
     if re.match(r"[ ]gold\b", match.string[match.end() :][:6]):
@@ -187,6 +208,7 @@ RULES: tuple[Rule, ...] = (
     rule(_MEASURE, _measure, "digit unit"),
     rule(_INCH_SIZES, _inch_sizes, ("digit x", '" x', '"x', "×")),
     rule(_SIZES, _sizes, "digit x"),
+    rule(_SIZES_IN_WORDS, r"\g<width> by \g<height>", "×"),
     rule(_INCHES, _inches, "digit mark"),
     rule(
         r"(?P<article>\b[Aa]n?[ ])(?P<number>\d+)'(?=[ ][a-z])",

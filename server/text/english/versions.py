@@ -46,6 +46,8 @@ _DASHED = r"""
     (?<![\w.\-]) (?P<name>gpt|[A-Z][A-Za-z]{0,15}) -
     (?P<number>\d{1,4}) (?P<point>\.\d{1,2})? (?P<letter>[a-z]{0,2}) (?: -(?=[A-Za-z]) | (?![\w\-]|\.\d) )
 """
+_ENGINES = frozenset(("V6", "V8", "V10", "V12"))
+"""Arrangements of cylinders, which are no versions."""
 _SPOKEN_STAGES = {"rc": "R C", "lts": "L T S", "a": "A", "b": "B"}
 
 
@@ -67,6 +69,8 @@ def _suffix(match: re.Match[str]) -> str:
 
 
 def _v(match: re.Match[str]) -> str:
+    if match[0] in _ENGINES:
+        return f"V {numbers.cardinal(int(match['number']))}"
     head = "version " if match["v"] else ""
     x = " point X" if match.groupdict().get("x") else ""
     return head + version(match["number"]) + x + _suffix(match)

@@ -100,6 +100,11 @@ def _decades(match: re.Match[str]) -> str:
     return f"{numbers.decade(int(match['start']))} to {numbers.decade(int(match['end']))}"
 
 
+def _short(match: re.Match[str]) -> str:
+    year = int(match["year"])
+    return f"oh {numbers.cardinal(year)}" if 0 < year < 10 else numbers.year(year)
+
+
 EARLY: tuple[Rule, ...] = (
     rule(_ERA, _era, ("capitals", "B.C", "A.D", "C.E")),
     rule(
@@ -110,7 +115,7 @@ EARLY: tuple[Rule, ...] = (
     rule(_MANY_OF, lambda match: _MANY[match["number"].replace(",", "")], ("0s",)),
     rule(_DECADES, _decades, ("0s-", "0s–", "0s –", "0s -")),
     rule(_DECADE, _decade, ("0s", "0's")),
-    rule(_SHORT, lambda match: numbers.year(int(match["year"])), "quoted digit"),
+    rule(_SHORT, _short, "quoted digit"),
 )
 """Run before units: "the 90s" is a decade, "90s" elsewhere a duration."""
 

@@ -18,6 +18,7 @@ FOLDER = Path(__file__).parent / "items"
 CLASSES = sorted(path.stem for path in FOLDER.glob("*.tsv"))
 SAME = "="
 """Stands for: the words as they are typed."""
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "u2028": "\u2028", "\\": "\\"}
 LENIENT = {"acronyms": 0.90, "urls": 0.90}
 LEAST = 0.95
 
@@ -32,11 +33,11 @@ class Item(NamedTuple):
 
 
 def items(name: str) -> list[Item]:
-    """The items of a class. ``\\n``, ``\\r``, ``\\t`` and ``\\u2028`` are escaped in the file."""
+    """The items of a class. ``\\n``, ``\\r``, ``\\t``, ``\\u2028`` and ``\\\\`` are escapes in the file."""
     found = []
     for index, line in enumerate((FOLDER / f"{name}.tsv").read_text(encoding="utf-8").splitlines()):
         typed, said = line.split("\t")
-        typed = typed.replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t").replace("\\u2028", "\u2028")
+        typed = re.sub(r"\\(n|r|t|u2028|\\)", lambda match: _ESCAPES[match[1]], typed)
         found.append(Item(typed, tuple(typed if each == SAME else each for each in said.split(" | ")), index % 3 == 2))
     return found
 

@@ -1,0 +1,317 @@
+r"""Formulas as words: LaTeX such as $\frac{a}{b}$, and typed expressions such as sqrt(x^2 + 1)."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import fractions, letters, numbers
+from server.text.english.formula_words import (
+    ACCENTS,
+    DROPPED,
+    FUNCTIONS,
+    GREEK,
+    LARGE,
+    OPERATORS,
+    RELATIONS,
+    SETS,
+    SPELLED_GREEK,
+    STYLES,
+    TEXT,
+    VALUES,
+)
+from server.text.marks import FORMULA_END, FORMULA_START
+from server.text.patterns import lazy
+
+_MARKED = lazy(f"{FORMULA_START}([^{FORMULA_END}]*){FORMULA_END}")
+_TOKEN = lazy(
+    r"\\(?:[A-Za-z]+\*?|.)|\d+(?:,\d{3})*(?:\.\d+)?|\.\d+|\.{3}|:=|[=!<>]=|->|=>|[A-Za-z]+|[^\W\d]|[^\w\s]|_",
+    re.DOTALL,
+)
+_CALLED = frozenset("fghFGHPEO")
+"""Letters that are functions before a parenthesis. Other letters are factors."""
+_WORD = lazy(r"[a-z]{4,}|[A-Z][a-z]{2,}")
+"""Letters that are a word, and not a product of variables."""
+_SIZES = lazy(r"\\(?:left|right|[bB]igg?[lrm]?|middle|displaystyle|textstyle|limits|nolimits|nonumber|q?quad|[,;:! ])")
+_DIFFERENTIAL = lazy(r"(?:d|\\partial)(?:\^\d)?[a-zA-Z]?(?:\^\d)?")
+_UNIT = lazy(r"\\(?:text|mathrm)")
+_CLOSING = {"{": "}", "(": ")", "[": "]", "\\{": "\\}"}
+_ORNAMENTS = {"\\prime": "prime", "'": "prime", "*": "star", "\\ast": "star", "T": "transpose", "\\top": "transpose"}
+"""Exponents that are no powers."""
+_DEEPEST = 20
+_LONG = 4
+"""Minimum words of a numerator that is followed by a comma, so that its end can be heard."""
+
+
+def marked_in_words(text: str) -> str:
+    """Return ``text`` with its marked formulas in words."""
+    return _MARKED.sub(lambda match: speak_formula(match[1]), text) if FORMULA_START in text else text
+
+
+def speak_formula(formula: str) -> str:
+    """Return ``formula``, without the marks that enclose it, in words. Commands that are not known are silent."""
+    words = " ".join(" ".join(_Reader(_TOKEN.findall(formula)).words()).split())
+    return re.sub(r"([,;])(?: ?[,;])+", r"\1", re.sub(r" (?=[,.;:?!])", "", words)).strip(",;: ")
+
+
+class _Reader:
+    """Reads tokens from left to right.
+
+    _before: the kind of what was read last: "value", "function", or nothing after an operator. _called: the tokens are
+    the arguments of a function, where a bar is "given".
+    """
+
+    def __init__(self, tokens: list[str], depth: int = 0, *, called: bool = False) -> None:
+        self._tokens, self._depth, self._called = tokens, depth, called
+        self._at = 0
+        self._before = ""
+        self._rows = ""
+
+    def words(self) -> list[str]:
+        """Return the words of all tokens."""
+        words: list[str] = []
+        while self._at < len(self._tokens) and self._depth < _DEEPEST:
+            words += self._term(self._next())
+        return words
+
+    def _inner(self, tokens: list[str], *, called: bool = False) -> list[str]:
+        return _Reader(tokens, self._depth + 1, called=called).words()
+
+    def _peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _group(self, opening: str) -> list[str]:
+        """Return the tokens up to the bracket that closes ``opening``, which was read."""
+        closing, depth, start = _CLOSING[opening], 1, self._at
+        while self._at < len(self._tokens):
+            token = self._next()
+            depth += (token == opening) - (token == closing)
+            if not depth:
+                return self._tokens[start : self._at - 1]
+        return self._tokens[start:]
+
+    def _argument(self) -> list[str]:
+        """Return the tokens of the argument that follows: a group, or one token with its own groups."""
+        while _SIZES.fullmatch(self._peek()) or self._peek() == "~":
+            self._at += 1
+        if not self._peek():
+            return []
+        token = self._next()
+        if token in ("{", "("):
+            return self._group(token)
+        if token in "+-−":
+            return [token, *self._argument()]
+        tokens = [token]
+        while token[0] == "\\" and self._peek() == "{":
+            self._at += 1
+            tokens += ["{", *self._group("{"), "}"]
+        return tokens
+
+    def _term(self, token: str) -> list[str]:
+        """Return the words of an operator, of punctuation, or of a value with its scripts."""
+        name = token[1:].rstrip("*") if token[0] == "\\" else token
+        if _SIZES.fullmatch(token):
+            if name in ("left", "right") and self._peek() == ".":
+                self._at += 1
+            return []
+        if token in ("|", "\\|", "\\mid", "\\vert", "\\lvert", "\\rvert"):
+            return self._bar("\\|" if token == "\\|" else "|")
+        if name in RELATIONS or name in OPERATORS:
+            return self._operator(RELATIONS.get(name) or OPERATORS[name])
+        if token == "/":
+            around = self._tokens[max(0, self._at - 2)], self._peek()
+            return self._operator("" if all(map(_DIFFERENTIAL.fullmatch, around)) else "over")
+        if token in ("&", "\\\\"):
+            return self._operator("," if token == "&" and self._rows == "matrix" else ";" if token == "\\\\" else "")
+        if token in (",", ";", ":", ".", "?") or (token == "!" and self._before != "value"):
+            return self._operator(token)
+        if token in ("(", "["):
+            return self._scripts(self._parenthesis(token))
+        return self._scripts(self._value(token, name))
+
+    def _operator(self, words: str) -> list[str]:
+        self._before = ""
+        return [words]
+
+    def _bar(self, token: str) -> list[str]:
+        if self._called:
+            return self._operator("given")
+        if self._before == "value":
+            return self._operator("such that")
+        inside = self._tokens[self._at :]
+        inside = inside[: inside.index(token)] if token in inside else inside
+        self._at += len(inside) + 1
+        self._before = "value"
+        return ["the norm of" if token == "\\|" else "the absolute value of", *self._inner(inside)]
+
+    def _parenthesis(self, token: str) -> list[str]:
+        before, self._before = self._before, "value"
+        joint = "of" if before == "function" else "times" if before == "value" and token == "(" else ""
+        inside = self._inner(self._group(token), called=before == "function")
+        return [joint, *inside, "," if self._peek() == "^" and len(inside) > 1 else ""]
+
+    def _scripts(self, words: list[str]) -> list[str]:
+        """Return ``words`` followed by the subscript, exponent, primes and exclamation mark of the value."""
+        while (token := self._peek()) in ("_", "^", "'", "!", "′", "²", "³") and token:
+            if token == "!" and self._before != "value":
+                break
+            self._at += 1
+            if token == "_":
+                below = self._argument()
+                words += [*([] if below and below[0][0].isdecimal() else ["sub"]), *self._inner(below)]
+            elif token == "^":
+                words += self._power(self._argument())
+            else:
+                words.append({"'": "prime", "′": "prime", "!": "factorial", "²": "squared", "³": "cubed"}[token])
+        return words
+
+    def _power(self, exponent: list[str]) -> list[str]:
+        typed = "".join(exponent)
+        if typed in ("2", "3"):
+            return ["squared" if typed == "2" else "cubed"]
+        if typed in ("\\circ", "\\degree"):
+            return ["degrees"]
+        if typed in _ORNAMENTS:
+            return [_ORNAMENTS[typed]]
+        return ["to the power of", *self._inner(exponent)]
+
+    def _value(self, token: str, name: str) -> list[str]:
+        """Return the words of a value, a function or a large operator, with its arguments."""
+        command = name != token
+        before, self._before = self._before, "value"
+        if token in ("{", "\\{"):
+            return [*(["the set"] if command else []), *self._inner(self._group(token))]
+        if name in FUNCTIONS and (command or len(name) > 2 or self._peek() in ("(", "^", "_")):
+            return self._function(name)
+        if name in LARGE and (command or self._peek() in ("(", "_")):
+            return self._large(name, "times" if before == "value" else "")
+        if name == "sqrt" or token == "√":
+            return self._root()
+        return self._command(name) if command else self._plain(token)
+
+    def _function(self, name: str) -> list[str]:
+        words = [FUNCTIONS[name]]
+        for _ in range(2):
+            if self._peek() == "_":
+                self._at += 1
+                words += ["base", *self._inner(self._argument())]
+            elif self._peek() == "^":
+                self._at += 1
+                words += self._power(self._argument())
+        self._before = "function"
+        return words
+
+    def _large(self, name: str, joint: str) -> list[str]:
+        below: list[str] = []
+        above: list[str] = []
+        while self._peek() in ("_", "^", "\\limits"):
+            script = self._next()
+            if script == "_":
+                below = self._inner(self._argument())
+            elif script == "^":
+                above = self._inner(self._argument())
+        if name.startswith("lim"):
+            scope = ["as", *("approaches" if word == "goes to" else word for word in below)] if below else []
+        elif above:
+            scope = ["from", *below, "to", *above]
+        else:
+            scope = ["over", *below] if below else []
+        self._before = ""
+        return [joint, LARGE[name], *scope, "of"]
+
+    def _root(self) -> list[str]:
+        degree = "2"
+        if self._peek() == "[":
+            self._at += 1
+            degree = "".join(self._group("["))
+        inside = self._inner(self._argument())
+        name = {"2": "square", "3": "cube", "4": "fourth", "n": "nth"}.get(degree)
+        return [f"the {name} root of" if name else f"the root of degree {degree} of", *inside]
+
+    def _fraction(self) -> list[str]:
+        if self._peek().isdecimal() and len(self._peek()) == 2:  # \frac12
+            top, bottom = map(list, self._next())
+        else:
+            top, bottom = self._argument(), self._argument()
+        if all(len(each) == 1 and each[0].isdecimal() and len(each[0]) < 3 for each in (top, bottom)):
+            return [fractions.mixed(f"{top[0]}/{bottom[0]}")]
+        above, below = self._inner(top), self._inner(bottom)
+        if _DIFFERENTIAL.fullmatch("".join(top)) and _DIFFERENTIAL.fullmatch("".join(bottom)):
+            return [*above, *below]
+        return [*above, "," if len(" ".join(above).split()) >= _LONG else "", "over", *below]
+
+    def _command(self, name: str) -> list[str]:
+        greek = name.lower().removeprefix("var")
+        if greek in GREEK:
+            return [greek]
+        if name in VALUES:
+            return [VALUES[name]]
+        if name in ("frac", "dfrac", "tfrac", "cfrac"):
+            return self._fraction()
+        if name in ("binom", "dbinom", "tbinom"):
+            return [*self._inner(self._argument()), "choose", *self._inner(self._argument())]
+        if name in TEXT:
+            return [_prose(self._argument())]
+        if name in ACCENTS:
+            return [*self._inner(self._argument()), ACCENTS[name]]
+        if name in ("vec", "overrightarrow"):
+            return ["vector", *self._inner(self._argument())]
+        if name == "mathbb":
+            letter = "".join(self._argument())
+            return [SETS.get(letter, letter)]
+        if name in STYLES:
+            return self._inner(self._argument())
+        if name == "pmod":
+            return [", mod", *self._inner(self._argument())]
+        if name == "$" and self._peek()[:1].isdecimal():
+            return [numbers.number(self._next()), "dollars"]
+        self._before = ""
+        if name in DROPPED:
+            inside = "".join(self._argument()).rstrip("*")
+            if name == "begin" and inside == "array":
+                self._argument()
+            if name == "begin" and (inside.endswith(("matrix", "cases")) or inside == "array"):
+                self._rows = "matrix"
+                return [] if inside == "cases" else ["the matrix"]
+        return []
+
+    def _plain(self, token: str) -> list[str]:
+        if token in SPELLED_GREEK:
+            return [SPELLED_GREEK[token]]
+        if token in VALUES:
+            return [VALUES[token]]
+        if token[-1].isdecimal():
+            return self._number(token)
+        if not token[0].isalpha():
+            return []
+        if token in _CALLED and (self._peek() == "(" or self._tokens[self._at : self._at + 2] == ["'", "("]):
+            self._before = "function"
+            return ["big O" if token == "O" else token.upper()]
+        if _WORD.fullmatch(token) or token in ("if", "and", "or", "for"):
+            return [token]
+        return [letters.spell(token)]
+
+    def _number(self, token: str) -> list[str]:
+        after = self._tokens[self._at : self._at + 4]
+        if after[:1] == ["/"] and token.isdecimal() and after[1:2] and after[1].isdecimal() and after[2:3] != ["^"]:
+            self._at += 2
+            return [fractions.mixed(f"{token}/{after[1]}")]
+        while self._peek() in ("\\,", "~", "\\ "):
+            self._at += 1
+        if _UNIT.fullmatch(self._peek()):
+            self._at += 1
+            unit = _prose(self._argument())
+            while self._peek() == "^":
+                self._at += 1
+                unit += "".join(self._argument()).replace("2", "²").replace("3", "³")
+            return [token, unit]  # the rules for units read both
+        return [numbers.number(token)]
+
+
+def _prose(tokens: list[str]) -> str:
+    """Return the argument of a command in ``TEXT``. Its spaces are lost, so words are separated by one."""
+    text = " ".join("" if each in "{}" else each for each in tokens)
+    return re.sub(r" ?([/%^°]) ?| (?=[,.;:!?])", r"\1", text).strip()

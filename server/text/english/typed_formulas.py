@@ -1,0 +1,57 @@
+"""Finds formulas that are typed without LaTeX and that have functions, roots, or brackets: sqrt(x^2 + 1), sin(x)/x.
+
+Flat expressions such as 2 + 2 = 4 and x² have rules of their own, in ``maths``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english.formulas import speak_formula
+from server.text.english.maths import WORDS
+from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
+
+_FUNCTION = "arc(?:sin|cos|tan)|(?:sin|cos|tan)h?|cot|sec|csc|log|ln|exp|sqrt"
+_PIECE = rf"""
+    (?: (?:{_FUNCTION})(?=[(^_²³]) | \d{{1,15}}(?:\.\d{{1,15}})?(?!\d) | \.\.\.
+      | (?!(?i:{WORDS})(?![A-Za-z]))[A-Za-zα-ωΔΣΩ][A-Za-zα-ω]?\d{{0,3}}(?![\dA-Za-zα-ω'])
+      | -> | [-+*/^_=<>≤≥≠≈±|()²³!−×÷·∞] | (?<=[\w)]),(?=[ ]?[-\w(]) )
+"""
+_FORMULA = rf"(?<![\w.$€£/@\\])(?>{_PIECE}(?:[ ]?{_PIECE}){{2,80}})(?![\w@\\])"
+_CERTAIN = lazy(
+    rf"""
+    (?<![A-Za-z])(?:{_FUNCTION})(?:\^-?\d|_\d{{1,2}}|[²³])?\((?![)])      # sin(x), log_2(8)
+  | \)[ ]?/[ ]?\( | \)/\d | \d?[a-z]\^?\d?\([^()]*[-+][^()]*\)/ | \w\^\(  # (a + b)/(c + d), n(n + 1)/2, e^(2x)
+  | P\([^()|]{{1,12}}\|[^()|]{{1,12}}\)                                   # P(A|B)
+  | \|[^|]{{1,20}}\|[ ]?[-+=<>≤≥]                                         # |x| < 3
+  | (?<!\w)d[a-z]/d[a-z](?!\w) | \d[a-z]\^\d                              # dy/dx, 3x^2
+  | [-+*][ ]?\.\.\.[ ]?[-+*] | (?<!\w)[a-z]_[a-z\d][ ]?=                  # 1 + ... + n, a_n =
+  | (?<!\w)[a-z][ ]?->[ ]?(?:-?\d|∞)                                      # x -> 0
+    """,
+    re.VERBOSE,
+)
+_OPERATOR = "[-+*/^_=<>≤≥≠≈±|²³×÷·]"
+_EDGES = lazy(
+    rf"^(?:(?:[aAI](?=[ ](?!{_OPERATOR}))|[,*/^_=<>+)])[ ]?)+"
+    rf"|(?:[ ](?<!{_OPERATOR}[ ])[aAI]|[ ]?[-+*/^_=<>(,])+$"
+)
+"""Words and signs around a formula that do not belong to it."""
+
+
+def _formula(match: re.Match[str]) -> str:
+    text = match[0]
+    if not _CERTAIN.search(text):
+        return text
+    inner = _EDGES.sub("", text)
+    if inner.count("(") != inner.count(")"):
+        return text
+    start = text.index(inner)
+    spoken = speak_formula(inner)
+    if "->" in inner:
+        spoken = spoken.replace("goes to", "approaches")
+    return f"{text[:start]}{spoken}{text[start + len(inner) :]}"
+
+
+RULES: tuple[Rule, ...] = (rule(_FORMULA, _formula, ("(", "^", "|", "_", "->", "...", "/d")),)
+"""Run before rules that would take formulas for code, paths or products."""
