@@ -24,7 +24,10 @@ _SPAN = lazy(
     """,
     re.DOTALL | re.VERBOSE,
 )
-_LIKE_FORMULA = lazy(r"(?s:.*[\\^_=<>+*/|].*)|-?[A-Za-z](?:'{1,2}|\d{0,2})|\d+(?:\.\d+)?[a-z]?|[A-Za-z]\([^()]{1,20}\)")
+_LIKE_FORMULA = lazy(
+    r"(?s:.*[\\^_=].*|(?!.*[a-z]{3}).*[<>+*/|].*)"  # a command, power, index or equation; other operators of symbols
+    r"|-?[A-Za-z](?:'{1,2}|\d{0,2})|\d+(?:\.\d+)?[a-z]?|[A-Za-z]?[(\[][-\w ,.'()]{1,30}[)\]]"  # n, 12, 3x, (0, 1)
+)
 _DISPLAY = lazy(
     r"^[ \t]*(?:\$\$|\\\[)[ \t]*\n(?:(?!\$\$|\\\[).){1,2000}?\n[ \t]*(?:\$\$|\\\])[ \t]*$", re.MULTILINE | re.DOTALL
 )

@@ -19,6 +19,7 @@ from server.text.english.formula_words import (
     TEXT,
     VALUES,
 )
+from server.text.english.unit_words import UNITS
 from server.text.marks import FORMULA_END, FORMULA_START
 from server.text.patterns import lazy
 
@@ -27,16 +28,20 @@ _TOKEN = lazy(
     r"\\(?:[A-Za-z]+\*?|.)|\d+(?:,\d{3})*(?:\.\d+)?|\.\d+|\.{3}|:=|[=!<>]=|->|=>|[A-Za-z]+|[^\W\d]|[^\w\s]|_",
     re.DOTALL,
 )
-_CALLED = frozenset("fghFGHPEO")
-"""Letters that are functions before a parenthesis. Other letters are factors."""
+_CALLED = frozenset("fghFGHO")
+"""Letters that are functions before any parenthesis. Other letters are factors of a sum or a difference."""
 _WORD = lazy(r"[a-z]{4,}|[A-Z][a-z]{2,}")
 """Letters that are a word, and not a product of variables."""
 _SIZES = lazy(r"\\(?:left|right|[bB]igg?[lrm]?|middle|displaystyle|textstyle|limits|nolimits|nonumber|q?quad|[,;:! ])")
 _DIFFERENTIAL = lazy(r"(?:d|\\partial)(?:\^\d)?[a-zA-Z]?(?:\^\d)?")
+_SILENT = lazy(r"\\(?:[A-Za-z]+\*?|[\\{}_^&|,;:! ])|[{}_^&|\\]")
+"""Tokens that are silent within prose."""
 _UNIT = lazy(r"\\(?:text|mathrm)")
-_CLOSING = {"{": "}", "(": ")", "[": "]", "\\{": "\\}"}
+_CLOSING = {"{": "}", "(": ")", "[": "]", "\\{": "\\}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil"}
 _ORNAMENTS = {"\\prime": "prime", "'": "prime", "*": "star", "\\ast": "star", "T": "transpose", "\\top": "transpose"}
 """Exponents that are no powers."""
+_BRACKETS = {"lfloor": "the floor of", "lceil": "the ceiling of"}
+_VECTORS = frozenset(("\\vec", "\\overrightarrow", "\\mathbf"))
 _DEEPEST = 20
 _LONG = 4
 """Minimum words of a numerator that is followed by a comma, so that its end can be heard."""
@@ -49,7 +54,7 @@ def marked_in_words(text: str) -> str:
 
 def speak_formula(formula: str) -> str:
     """Return ``formula``, without the marks that enclose it, in words. Commands that are not known are silent."""
-    words = " ".join(" ".join(_Reader(_TOKEN.findall(formula)).words()).split())
+    words = " ".join(" ".join(_Reader(_TOKEN.findall(formula.replace("{,}", ","))).words()).split())
     return re.sub(r"([,;])(?: ?[,;])+", r"\1", re.sub(r" (?=[,.;:?!])", "", words)).strip(",;: ")
 
 
@@ -102,9 +107,10 @@ class _Reader:
         token = self._next()
         if token in ("{", "("):
             return self._group(token)
-        if token in "+-−":
-            return [token, *self._argument()]
         tokens = [token]
+        while token in "+-−" and self._peek():
+            token = self._next()
+            tokens.append(token)
         while token[0] == "\\" and self._peek() == "{":
             self._at += 1
             tokens += ["{", *self._group("{"), "}"]
@@ -119,6 +125,8 @@ class _Reader:
             return []
         if token in ("|", "\\|", "\\mid", "\\vert", "\\lvert", "\\rvert"):
             return self._bar("\\|" if token == "\\|" else "|")
+        if name in ("cdot", "times") and self._peek() in _VECTORS:
+            return self._operator("dot" if name == "cdot" else "cross")
         if name in RELATIONS or name in OPERATORS:
             return self._operator(RELATIONS.get(name) or OPERATORS[name])
         if token == "/":
@@ -130,7 +138,9 @@ class _Reader:
             return self._operator(token)
         if token in ("(", "["):
             return self._scripts(self._parenthesis(token))
-        return self._scripts(self._value(token, name))
+        after_product = self._at > 1 and self._tokens[self._at - 2] == ")" and self._before == "value"
+        joint = "times" if after_product and token.isalpha() and not self._called else ""
+        return [joint, *self._scripts(self._value(token, name))]
 
     def _operator(self, words: str) -> list[str]:
         self._before = ""
@@ -139,19 +149,45 @@ class _Reader:
     def _bar(self, token: str) -> list[str]:
         if self._called:
             return self._operator("given")
-        if self._before == "value":
-            return self._operator("such that")
         inside = self._tokens[self._at :]
+        if self._before == "value" and inside.count(token) % 2 == 0:
+            return self._operator("such that")
         inside = inside[: inside.index(token)] if token in inside else inside
         self._at += len(inside) + 1
-        self._before = "value"
-        return ["the norm of" if token == "\\|" else "the absolute value of", *self._inner(inside)]
+        joint, self._before = "times" if self._before == "value" else "", "value"
+        size = "magnitude" if inside[:1] and inside[0] in _VECTORS else "absolute value"
+        return [joint, "the norm of" if token == "\\|" else f"the {size} of", *self._inner(inside)]
 
     def _parenthesis(self, token: str) -> list[str]:
         before, self._before = self._before, "value"
         joint = "of" if before == "function" else "times" if before == "value" and token == "(" else ""
-        inside = self._inner(self._group(token), called=before == "function")
+        tokens = self._group(token)
+        if token == "[" and before != "function" and tokens.count(",") == 1 and self._peek() != "_":  # an interval
+            comma = tokens.index(",")
+            return [joint, *self._inner(tokens[:comma]), "to", *self._inner(tokens[comma + 1 :])]
+        inside = self._inner(tokens, called=before == "function")
+        after = [each for each in self._tokens[self._at : self._at + 2] if not _SIZES.fullmatch(each)]
+        if token == "[" and after[:1] == ["_"]:  # an antiderivative between its limits
+            self._at += 1
+            below = self._inner(self._argument())
+            self._at += self._peek() == "^"
+            return [joint, *inside, ", from", *below, "to", *self._inner(self._argument())]
         return [joint, *inside, "," if self._peek() == "^" and len(inside) > 1 else ""]
+
+    def _is_called(self, letter: str) -> bool:
+        """Return whether the parenthesis that follows has the arguments of ``letter``."""
+        ahead = self._at
+        while self._tokens[ahead : ahead + 1] and (self._tokens[ahead] == "'" or _SIZES.fullmatch(self._tokens[ahead])):
+            ahead += 1
+        opening = self._tokens[ahead] if ahead < len(self._tokens) else ""
+        if opening == "[":
+            return letter == "E"
+        if opening != "(":
+            return False
+        inside = self._tokens[ahead + 1 :]
+        inside = inside[: inside.index(")")] if ")" in inside else inside
+        symbols = any(each[-1].isalpha() for each in inside)
+        return letter in _CALLED or (symbols and not any(each in "+-−" for each in inside))
 
     def _scripts(self, words: list[str]) -> list[str]:
         """Return ``words`` followed by the subscript, exponent, primes and exclamation mark of the value."""
@@ -164,6 +200,9 @@ class _Reader:
                 words += [*([] if below and below[0][0].isdecimal() else ["sub"]), *self._inner(below)]
             elif token == "^":
                 words += self._power(self._argument())
+            elif token == "'" and self._peek() == "'":
+                self._at += 1
+                words.append("double prime")
             else:
                 words.append({"'": "prime", "′": "prime", "!": "factorial", "²": "squared", "³": "cubed"}[token])
         return words
@@ -182,8 +221,8 @@ class _Reader:
         """Return the words of a value, a function or a large operator, with its arguments."""
         command = name != token
         before, self._before = self._before, "value"
-        if token in ("{", "\\{"):
-            return [*(["the set"] if command else []), *self._inner(self._group(token))]
+        if token in ("{", "\\{", "\\lfloor", "\\lceil"):
+            return [_BRACKETS.get(name, "the set") if command else "", *self._inner(self._group(token))]
         if name in FUNCTIONS and (command or len(name) > 2 or self._peek() in ("(", "^", "_")):
             return self._function(name)
         if name in LARGE and (command or self._peek() in ("(", "_")):
@@ -194,6 +233,8 @@ class _Reader:
 
     def _function(self, name: str) -> list[str]:
         words = [FUNCTIONS[name]]
+        if name == "ln" and self._peek() not in ("(", "\\left", "^"):
+            words.append("of")
         for _ in range(2):
             if self._peek() == "_":
                 self._at += 1
@@ -236,17 +277,21 @@ class _Reader:
             top, bottom = map(list, self._next())
         else:
             top, bottom = self._argument(), self._argument()
-        if all(len(each) == 1 and each[0].isdecimal() and len(each[0]) < 3 for each in (top, bottom)):
+        if all(len(each) == 1 and each[0].isdecimal() and len(each[0]) < 3 for each in (top, bottom)) and bottom != [
+            "1"
+        ]:
             return [fractions.mixed(f"{top[0]}/{bottom[0]}")]
         above, below = self._inner(top), self._inner(bottom)
         if _DIFFERENTIAL.fullmatch("".join(top)) and _DIFFERENTIAL.fullmatch("".join(bottom)):
+            self._before = "function" if top[-1] in ("d", "\\partial") else "value"
             return [*above, *below]
         return [*above, "," if len(" ".join(above).split()) >= _LONG else "", "over", *below]
 
     def _command(self, name: str) -> list[str]:
         greek = name.lower().removeprefix("var")
         if greek in GREEK:
-            return [greek]
+            self._before = "function" if self._is_called(greek) else "value"
+            return ["ayta" if greek == "eta" else greek]
         if name in VALUES:
             return [VALUES[name]]
         if name in ("frac", "dfrac", "tfrac", "cfrac"):
@@ -254,20 +299,22 @@ class _Reader:
         if name in ("binom", "dbinom", "tbinom"):
             return [*self._inner(self._argument()), "choose", *self._inner(self._argument())]
         if name in TEXT:
-            return [_prose(self._argument())]
+            return self._prose()
         if name in ACCENTS:
             return [*self._inner(self._argument()), ACCENTS[name]]
         if name in ("vec", "overrightarrow"):
             return ["vector", *self._inner(self._argument())]
         if name == "mathbb":
-            letter = "".join(self._argument())
-            return [SETS.get(letter, letter)]
+            letter = self._argument()
+            return [SETS.get("".join(letter)) or " ".join(self._inner(letter))]
         if name in STYLES:
-            return self._inner(self._argument())
+            words = self._inner(self._argument())
+            self._before = "function" if name == "mathcal" and self._peek() in ("(", "\\left") else "value"
+            return words
         if name == "pmod":
             return [", mod", *self._inner(self._argument())]
         if name == "$" and self._peek()[:1].isdecimal():
-            return [numbers.number(self._next()), "dollars"]
+            return [f"${self._next()}"]  # the rules for money read it
         self._before = ""
         if name in DROPPED:
             inside = "".join(self._argument()).rstrip("*")
@@ -278,8 +325,22 @@ class _Reader:
                 return [] if inside == "cases" else ["the matrix"]
         return []
 
+    def _prose(self) -> list[str]:
+        """Return the words of a command in ``TEXT``: prose, a formula of chemistry, a function or a unit."""
+        tokens = self._argument()
+        if "_" in tokens:
+            return self._inner([each for each in tokens if each not in "{}"])
+        text = _prose(tokens)
+        if text in FUNCTIONS:
+            return self._function(text)
+        if self._peek() == "^" and "".join(self._tokens[self._at + 1 : self._at + 5]) == "{-1}":
+            self._at += 5
+            return ["per", UNITS.get(text, (text,))[0]]
+        return [text]
+
     def _plain(self, token: str) -> list[str]:
         if token in SPELLED_GREEK:
+            self._before = "function" if self._is_called(token) else "value"
             return [SPELLED_GREEK[token]]
         if token in VALUES:
             return [VALUES[token]]
@@ -287,7 +348,7 @@ class _Reader:
             return self._number(token)
         if not token[0].isalpha():
             return []
-        if token in _CALLED and (self._peek() == "(" or self._tokens[self._at : self._at + 2] == ["'", "("]):
+        if len(token) == 1 and self._is_called(token):
             self._before = "function"
             return ["big O" if token == "O" else token.upper()]
         if _WORD.fullmatch(token) or token in ("if", "and", "or", "for"):
@@ -301,7 +362,7 @@ class _Reader:
             return [fractions.mixed(f"{token}/{after[1]}")]
         while self._peek() in ("\\,", "~", "\\ "):
             self._at += 1
-        if _UNIT.fullmatch(self._peek()):
+        if _UNIT.fullmatch(self._peek()) and "_" not in self._tokens[self._at : self._at + 6]:
             self._at += 1
             unit = _prose(self._argument())
             while self._peek() == "^":
@@ -313,5 +374,5 @@ class _Reader:
 
 def _prose(tokens: list[str]) -> str:
     """Return the argument of a command in ``TEXT``. Its spaces are lost, so words are separated by one."""
-    text = " ".join("" if each in "{}" else each for each in tokens)
+    text = " ".join(each.removeprefix("\\") for each in tokens if not _SILENT.fullmatch(each))
     return re.sub(r" ?([/%^°]) ?| (?=[,.;:!?])", r"\1", text).strip()
