@@ -3,8 +3,10 @@ r"""Formulas as words: LaTeX such as $\frac{a}{b}$, and typed expressions such a
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from server.text.english import fractions, letters, numbers
+from server.text.english.formula_tokens import SIZES, Tokens, tokens_of
 from server.text.english.formula_words import (
     ACCENTS,
     DROPPED,
@@ -24,20 +26,14 @@ from server.text.marks import FORMULA_END, FORMULA_START
 from server.text.patterns import lazy
 
 _MARKED = lazy(f"{FORMULA_START}([^{FORMULA_END}]*){FORMULA_END}")
-_TOKEN = lazy(
-    r"\\(?:[A-Za-z]+\*?|.)|\d+(?:,\d{3})*(?:\.\d+)?|\.\d+|\.{3}|:=|[=!<>]=|->|=>|[A-Za-z]+|[^\W\d]|[^\w\s]|_",
-    re.DOTALL,
-)
 _CALLED = frozenset("fghFGHO")
 """Letters that are functions before any parenthesis. Other letters are factors of a sum or a difference."""
 _WORD = lazy(r"[a-z]{4,}|[A-Z][a-z]{2,}")
 """Letters that are a word, and not a product of variables."""
-_SIZES = lazy(r"\\(?:left|right|[bB]igg?[lrm]?|middle|displaystyle|textstyle|limits|nolimits|nonumber|q?quad|[,;:! ])")
 _DIFFERENTIAL = lazy(r"(?:d|\\partial)(?:\^\d)?[a-zA-Z]?(?:\^\d)?")
 _SILENT = lazy(r"\\(?:[A-Za-z]+\*?|[\\{}_^&|,;:! ])|[{}_^&|\\]")
 """Tokens that are silent within prose."""
 _UNIT = lazy(r"\\(?:text|mathrm)")
-_CLOSING = {"{": "}", "(": ")", "[": "]", "\\{": "\\}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil"}
 _ORNAMENTS = {"\\prime": "prime", "'": "prime", "*": "star", "\\ast": "star", "T": "transpose", "\\top": "transpose"}
 """Exponents that are no powers."""
 _BRACKETS = {"lfloor": "the floor of", "lceil": "the ceiling of"}
@@ -54,7 +50,7 @@ def marked_in_words(text: str) -> str:
 
 def speak_formula(formula: str) -> str:
     """Return ``formula``, without the marks that enclose it, in words. Commands that are not known are silent."""
-    words = " ".join(" ".join(_Reader(_TOKEN.findall(formula.replace("{,}", ","))).words()).split())
+    words = " ".join(" ".join(_Reader(tokens_of(formula)).words()).split())
     return re.sub(r"([,;])(?: ?[,;])+", r"\1", re.sub(r" (?=[,.;:?!])", "", words)).strip(",;: ")
 
 
@@ -65,72 +61,36 @@ class _Reader:
     the arguments of a function, where a bar is "given".
     """
 
-    def __init__(self, tokens: list[str], depth: int = 0, *, called: bool = False) -> None:
-        self._tokens, self._depth, self._called = tokens, depth, called
-        self._at = 0
+    def __init__(self, tokens: Sequence[str], depth: int = 0, *, called: bool = False) -> None:
+        self._tokens, self._depth, self._called = Tokens(tokens), depth, called
         self._before = ""
         self._rows = ""
 
     def words(self) -> list[str]:
         """Return the words of all tokens."""
         words: list[str] = []
-        while self._at < len(self._tokens) and self._depth < _DEEPEST:
-            words += self._term(self._next())
+        while self._tokens.peek() and self._depth < _DEEPEST:
+            words += self._term(self._tokens.next())
         return words
 
     def _inner(self, tokens: list[str], *, called: bool = False) -> list[str]:
         return _Reader(tokens, self._depth + 1, called=called).words()
 
-    def _peek(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
-
-    def _next(self) -> str:
-        self._at += 1
-        return self._tokens[self._at - 1]
-
-    def _group(self, opening: str) -> list[str]:
-        """Return the tokens up to the bracket that closes ``opening``, which was read."""
-        closing, depth, start = _CLOSING[opening], 1, self._at
-        while self._at < len(self._tokens):
-            token = self._next()
-            depth += (token == opening) - (token == closing)
-            if not depth:
-                return self._tokens[start : self._at - 1]
-        return self._tokens[start:]
-
-    def _argument(self) -> list[str]:
-        """Return the tokens of the argument that follows: a group, or one token with its own groups."""
-        while _SIZES.fullmatch(self._peek()) or self._peek() == "~":
-            self._at += 1
-        if not self._peek():
-            return []
-        token = self._next()
-        if token in ("{", "("):
-            return self._group(token)
-        tokens = [token]
-        while token in "+-−" and self._peek():
-            token = self._next()
-            tokens.append(token)
-        while token[0] == "\\" and self._peek() == "{":
-            self._at += 1
-            tokens += ["{", *self._group("{"), "}"]
-        return tokens
-
     def _term(self, token: str) -> list[str]:
         """Return the words of an operator, of punctuation, or of a value with its scripts."""
         name = token[1:].rstrip("*") if token[0] == "\\" else token
-        if _SIZES.fullmatch(token):
-            if name in ("left", "right") and self._peek() == ".":
-                self._at += 1
+        if SIZES.fullmatch(token):
+            if name in ("left", "right"):
+                self._tokens.skip(".")
             return []
         if token in ("|", "\\|", "\\mid", "\\vert", "\\lvert", "\\rvert"):
             return self._bar("\\|" if token == "\\|" else "|")
-        if name in ("cdot", "times") and self._peek() in _VECTORS:
+        if name in ("cdot", "times") and self._tokens.peek() in _VECTORS:
             return self._operator("dot" if name == "cdot" else "cross")
         if name in RELATIONS or name in OPERATORS:
             return self._operator(RELATIONS.get(name) or OPERATORS[name])
         if token == "/":
-            around = self._tokens[max(0, self._at - 2)], self._peek()
+            around = self._tokens.before(), self._tokens.peek()
             return self._operator("" if all(map(_DIFFERENTIAL.fullmatch, around)) else "over")
         if token in ("&", "\\\\"):
             return self._operator("," if token == "&" and self._rows == "matrix" else ";" if token == "\\\\" else "")
@@ -138,8 +98,8 @@ class _Reader:
             return self._operator(token)
         if token in ("(", "["):
             return self._scripts(self._parenthesis(token))
-        after_product = self._at > 1 and self._tokens[self._at - 2] == ")" and self._before == "value"
-        joint = "times" if after_product and token.isalpha() and not self._called else ""
+        is_factor = token.isalpha() and self._tokens.before() == ")" and self._before == "value" and not self._called
+        joint = "times" if is_factor else ""
         return [joint, *self._scripts(self._value(token, name))]
 
     def _operator(self, words: str) -> list[str]:
@@ -149,11 +109,11 @@ class _Reader:
     def _bar(self, token: str) -> list[str]:
         if self._called:
             return self._operator("given")
-        inside = self._tokens[self._at :]
+        inside = self._tokens.rest()
         if self._before == "value" and inside.count(token) % 2 == 0:
             return self._operator("such that")
-        inside = inside[: inside.index(token)] if token in inside else inside
-        self._at += len(inside) + 1
+        inside = self._tokens.take(inside.index(token) if token in inside else len(inside))
+        self._tokens.skip(token)
         joint, self._before = "times" if self._before == "value" else "", "value"
         size = "magnitude" if inside[:1] and inside[0] in _VECTORS else "absolute value"
         return [joint, "the norm of" if token == "\\|" else f"the {size} of", *self._inner(inside)]
@@ -161,47 +121,40 @@ class _Reader:
     def _parenthesis(self, token: str) -> list[str]:
         before, self._before = self._before, "value"
         joint = "of" if before == "function" else "times" if before == "value" and token == "(" else ""
-        tokens = self._group(token)
-        if token == "[" and before != "function" and tokens.count(",") == 1 and self._peek() != "_":  # an interval
+        tokens = self._tokens.group(token)
+        if (
+            token == "[" and before != "function" and tokens.count(",") == 1 and self._tokens.peek() != "_"
+        ):  # an interval
             comma = tokens.index(",")
             return [joint, *self._inner(tokens[:comma]), "to", *self._inner(tokens[comma + 1 :])]
         inside = self._inner(tokens, called=before == "function")
-        after = [each for each in self._tokens[self._at : self._at + 2] if not _SIZES.fullmatch(each)]
-        if token == "[" and after[:1] == ["_"]:  # an antiderivative between its limits
-            self._at += 1
-            below = self._inner(self._argument())
-            self._at += self._peek() == "^"
-            return [joint, *inside, ", from", *below, "to", *self._inner(self._argument())]
-        return [joint, *inside, "," if self._peek() == "^" and len(inside) > 1 else ""]
+        if token == "[" and self._tokens.skip("_"):  # an antiderivative between its limits
+            below = self._inner(self._tokens.argument())
+            self._tokens.skip("^")
+            return [joint, *inside, ", from", *below, "to", *self._inner(self._tokens.argument())]
+        return [joint, *inside, "," if self._tokens.peek() == "^" and len(inside) > 1 else ""]
 
     def _is_called(self, letter: str) -> bool:
         """Return whether the parenthesis that follows has the arguments of ``letter``."""
-        ahead = self._at
-        while self._tokens[ahead : ahead + 1] and (self._tokens[ahead] == "'" or _SIZES.fullmatch(self._tokens[ahead])):
-            ahead += 1
-        opening = self._tokens[ahead] if ahead < len(self._tokens) else ""
-        if opening == "[":
-            return letter == "E"
-        if opening != "(":
-            return False
-        inside = self._tokens[ahead + 1 :]
-        inside = inside[: inside.index(")")] if ")" in inside else inside
+        ahead = [each for each in self._tokens.rest() if each != "'" and not SIZES.fullmatch(each)]
+        if ahead[:1] != ["("]:
+            return letter == "E" and ahead[:1] == ["["]
+        inside = ahead[1 : ahead.index(")")] if ")" in ahead else ahead[1:]
         symbols = any(each[-1].isalpha() for each in inside)
         return letter in _CALLED or (symbols and not any(each in "+-−" for each in inside))
 
     def _scripts(self, words: list[str]) -> list[str]:
         """Return ``words`` followed by the subscript, exponent, primes and exclamation mark of the value."""
-        while (token := self._peek()) in ("_", "^", "'", "!", "′", "²", "³") and token:
+        while (token := self._tokens.peek()) in ("_", "^", "'", "!", "′", "²", "³") and token:
             if token == "!" and self._before != "value":
                 break
-            self._at += 1
+            self._tokens.next()
             if token == "_":
-                below = self._argument()
+                below = self._tokens.argument()
                 words += [*([] if below and below[0][0].isdecimal() else ["sub"]), *self._inner(below)]
             elif token == "^":
-                words += self._power(self._argument())
-            elif token == "'" and self._peek() == "'":
-                self._at += 1
+                words += self._power(self._tokens.argument())
+            elif token == "'" and self._tokens.skip("'"):
                 words.append("double prime")
             else:
                 words.append({"'": "prime", "′": "prime", "!": "factorial", "²": "squared", "³": "cubed"}[token])
@@ -222,10 +175,10 @@ class _Reader:
         command = name != token
         before, self._before = self._before, "value"
         if token in ("{", "\\{", "\\lfloor", "\\lceil"):
-            return [_BRACKETS.get(name, "the set") if command else "", *self._inner(self._group(token))]
-        if name in FUNCTIONS and (command or len(name) > 2 or self._peek() in ("(", "^", "_")):
+            return [_BRACKETS.get(name, "the set") if command else "", *self._inner(self._tokens.group(token))]
+        if name in FUNCTIONS and (command or len(name) > 2 or self._tokens.peek() in ("(", "^", "_")):
             return self._function(name)
-        if name in LARGE and (command or self._peek() in ("(", "_")):
+        if name in LARGE and (command or self._tokens.peek() in ("(", "_")):
             return self._large(name, "times" if before == "value" else "")
         if name == "sqrt" or token == "√":
             return self._root()
@@ -233,27 +186,25 @@ class _Reader:
 
     def _function(self, name: str) -> list[str]:
         words = [FUNCTIONS[name]]
-        if name == "ln" and self._peek() not in ("(", "\\left", "^"):
+        if name == "ln" and self._tokens.peek() not in ("(", "\\left", "^"):
             words.append("of")
         for _ in range(2):
-            if self._peek() == "_":
-                self._at += 1
-                words += ["base", *self._inner(self._argument())]
-            elif self._peek() == "^":
-                self._at += 1
-                words += self._power(self._argument())
+            if self._tokens.skip("_"):
+                words += ["base", *self._inner(self._tokens.argument())]
+            elif self._tokens.skip("^"):
+                words += self._power(self._tokens.argument())
         self._before = "function"
         return words
 
     def _large(self, name: str, joint: str) -> list[str]:
         below: list[str] = []
         above: list[str] = []
-        while self._peek() in ("_", "^", "\\limits"):
-            script = self._next()
+        while self._tokens.peek() in ("_", "^", "\\limits"):
+            script = self._tokens.next()
             if script == "_":
-                below = self._inner(self._argument())
+                below = self._inner(self._tokens.argument())
             elif script == "^":
-                above = self._inner(self._argument())
+                above = self._inner(self._tokens.argument())
         if name.startswith("lim"):
             scope = ["as", *("approaches" if word == "goes to" else word for word in below)] if below else []
         elif above:
@@ -264,22 +215,19 @@ class _Reader:
         return [joint, LARGE[name], *scope, "of"]
 
     def _root(self) -> list[str]:
-        degree = "2"
-        if self._peek() == "[":
-            self._at += 1
-            degree = "".join(self._group("["))
-        inside = self._inner(self._argument())
+        degree = "".join(self._tokens.group("[")) if self._tokens.skip("[") else "2"
+        inside = self._inner(self._tokens.argument())
         name = {"2": "square", "3": "cube", "4": "fourth", "n": "nth"}.get(degree)
         return [f"the {name} root of" if name else f"the root of degree {degree} of", *inside]
 
     def _fraction(self) -> list[str]:
-        if self._peek().isdecimal() and len(self._peek()) == 2:  # \frac12
-            top, bottom = map(list, self._next())
+        if self._tokens.peek().isdecimal() and len(self._tokens.peek()) == 2:  # \frac12
+            top, bottom = map(list, self._tokens.next())
         else:
-            top, bottom = self._argument(), self._argument()
-        if all(len(each) == 1 and each[0].isdecimal() and len(each[0]) < 3 for each in (top, bottom)) and bottom != [
-            "1"
-        ]:
+            top, bottom = self._tokens.argument(), self._tokens.argument()
+        if bottom != ["1"] and all(
+            len(each) == 1 and each[0].isdecimal() and len(each[0]) < 3 for each in (top, bottom)
+        ):
             return [fractions.mixed(f"{top[0]}/{bottom[0]}")]
         above, below = self._inner(top), self._inner(bottom)
         if _DIFFERENTIAL.fullmatch("".join(top)) and _DIFFERENTIAL.fullmatch("".join(bottom)):
@@ -297,29 +245,29 @@ class _Reader:
         if name in ("frac", "dfrac", "tfrac", "cfrac"):
             return self._fraction()
         if name in ("binom", "dbinom", "tbinom"):
-            return [*self._inner(self._argument()), "choose", *self._inner(self._argument())]
+            return [*self._inner(self._tokens.argument()), "choose", *self._inner(self._tokens.argument())]
         if name in TEXT:
             return self._prose()
         if name in ACCENTS:
-            return [*self._inner(self._argument()), ACCENTS[name]]
+            return [*self._inner(self._tokens.argument()), ACCENTS[name]]
         if name in ("vec", "overrightarrow"):
-            return ["vector", *self._inner(self._argument())]
+            return ["vector", *self._inner(self._tokens.argument())]
         if name == "mathbb":
-            letter = self._argument()
+            letter = self._tokens.argument()
             return [SETS.get("".join(letter)) or " ".join(self._inner(letter))]
         if name in STYLES:
-            words = self._inner(self._argument())
-            self._before = "function" if name == "mathcal" and self._peek() in ("(", "\\left") else "value"
+            words = self._inner(self._tokens.argument())
+            self._before = "function" if name == "mathcal" and self._tokens.peek() in ("(", "\\left") else "value"
             return words
         if name == "pmod":
-            return [", mod", *self._inner(self._argument())]
-        if name == "$" and self._peek()[:1].isdecimal():
-            return [f"${self._next()}"]  # the rules for money read it
+            return [", mod", *self._inner(self._tokens.argument())]
+        if name == "$" and self._tokens.peek()[:1].isdecimal():
+            return [f"${self._tokens.next()}"]  # the rules for money read it
         self._before = ""
         if name in DROPPED:
-            inside = "".join(self._argument()).rstrip("*")
+            inside = "".join(self._tokens.argument()).rstrip("*")
             if name == "begin" and inside == "array":
-                self._argument()
+                self._tokens.argument()
             if name == "begin" and (inside.endswith(("matrix", "cases")) or inside == "array"):
                 self._rows = "matrix"
                 return [] if inside == "cases" else ["the matrix"]
@@ -327,14 +275,14 @@ class _Reader:
 
     def _prose(self) -> list[str]:
         """Return the words of a command in ``TEXT``: prose, a formula of chemistry, a function or a unit."""
-        tokens = self._argument()
+        tokens = self._tokens.argument()
         if "_" in tokens:
             return self._inner([each for each in tokens if each not in "{}"])
         text = _prose(tokens)
         if text in FUNCTIONS:
             return self._function(text)
-        if self._peek() == "^" and "".join(self._tokens[self._at + 1 : self._at + 5]) == "{-1}":
-            self._at += 5
+        if self._tokens.rest()[:5] == ["^", "{", "-", "1", "}"]:
+            self._tokens.take(5)
             return ["per", UNITS.get(text, (text,))[0]]
         return [text]
 
@@ -356,18 +304,16 @@ class _Reader:
         return [letters.spell(token)]
 
     def _number(self, token: str) -> list[str]:
-        after = self._tokens[self._at : self._at + 4]
-        if after[:1] == ["/"] and token.isdecimal() and after[1:2] and after[1].isdecimal() and after[2:3] != ["^"]:
-            self._at += 2
-            return [fractions.mixed(f"{token}/{after[1]}")]
-        while self._peek() in ("\\,", "~", "\\ "):
-            self._at += 1
-        if _UNIT.fullmatch(self._peek()) and "_" not in self._tokens[self._at : self._at + 6]:
-            self._at += 1
-            unit = _prose(self._argument())
-            while self._peek() == "^":
-                self._at += 1
-                unit += "".join(self._argument()).replace("2", "²").replace("3", "³")
+        slash, bottom, after = (*self._tokens.rest()[:3], "", "", "")[:3]
+        if slash == "/" and token.isdecimal() and bottom.isdecimal() and after != "^":
+            self._tokens.take(2)
+            return [fractions.mixed(f"{token}/{bottom}")]
+        self._tokens.skip_spaces()
+        if _UNIT.fullmatch(self._tokens.peek()) and "_" not in self._tokens.rest()[:6]:
+            self._tokens.next()
+            unit = _prose(self._tokens.argument())
+            while self._tokens.skip("^"):
+                unit += "".join(self._tokens.argument()).replace("2", "²").replace("3", "³")
             return [token, unit]  # the rules for units read both
         return [numbers.number(token)]
 
