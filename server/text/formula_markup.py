@@ -24,8 +24,13 @@ _SPAN = lazy(
     """,
     re.DOTALL | re.VERBOSE,
 )
+_COMMAND = lazy(r"\\[A-Za-z]{2,}")
+_NOT_FORMULA = lazy(
+    r"[\"`#@?;~]|(?<![\\{A-Za-z])(?!(?:sin|cos|tan|log|exp|max|min|lim|det|gcd|mod)(?![A-Za-z]))[A-Za-z]{3,}"
+)
+"""Signs and words of prose and of program code."""
 _LIKE_FORMULA = lazy(
-    r"(?s:.*[\\^_=].*|(?!.*[a-z]{3}).*[<>+*/|].*)"  # a command, power, index or equation; other operators of symbols
+    r"(?s:.*[\\^_=<>+*/|].*)"
     r"|-?[A-Za-z](?:'{1,2}|\d{0,2})|\d+(?:\.\d+)?[a-z]?|[A-Za-z]?[(\[][-\w ,.'()]{1,30}[)\]]"  # n, 12, 3x, (0, 1)
 )
 _DISPLAY = lazy(
@@ -48,9 +53,19 @@ def _formula(state: StateInline, silent: bool) -> bool:
     if state.src[state.pos] not in "$\\":
         return False
     match = _SPAN.match(state.src, state.pos, state.posMax)
-    if match is None or (match["inline"] is not None and not _LIKE_FORMULA.fullmatch(match["inline"])):
+    if match is None:
+        return False
+    content = match[match.lastgroup or 0].strip()
+    if not _is_formula(content):
         return False
     if not silent:
-        state.push(TOKEN, "", 0).content = match[match.lastgroup or 0].strip()
+        state.push(TOKEN, "", 0).content = content
     state.pos = match.end()
     return True
+
+
+def _is_formula(content: str) -> bool:
+    """Return whether what is between the marks is a formula: the marks also enclose prices, brackets and code."""
+    if _COMMAND.search(content):
+        return True
+    return not _NOT_FORMULA.search(content) and _LIKE_FORMULA.fullmatch(content) is not None

@@ -24,7 +24,7 @@ _CERTAIN = lazy(
     (?<![A-Za-z])(?:{_FUNCTION})(?:\^-?\d|_\d{{1,2}}|[²³])?\((?![)])      # sin(x), log_2(8)
   | \)[ ]?/[ ]?\( | \)/\d | \d?[a-z]\^?\d?\([^()]*[-+][^()]*\)/ | \w\^\(  # (a + b)/(c + d), n(n + 1)/2, e^(2x)
   | P\([^()|]{{1,12}}\|[^()|]{{1,12}}\)                                   # P(A|B)
-  | \|[^|]{{1,20}}\|[ ]?[-+=<>≤≥]                                         # |x| < 3
+  | \|-?[\w(][^|]{{0,18}}\|[ ]?[-+=<>≤≥]                                       # |x| < 3
   | (?<!\w)d[a-z]/d[a-z](?!\w) | \d[a-z]\^\d                              # dy/dx, 3x^2
   | [-+*][ ]?\.\.\.[ ]?[-+*] | (?<!\w)[a-z]_[a-z\d][ ]?=                  # 1 + ... + n, a_n =
   | (?<!\w)[a-z][ ]?->[ ]?(?:-?\d|∞)                                      # x -> 0
@@ -41,7 +41,7 @@ _EDGES = lazy(
 
 def _formula(match: re.Match[str]) -> str:
     text = match[0]
-    if not _CERTAIN.search(text):
+    if "||" in text or "==" in text or not _CERTAIN.search(text):  # program code
         return text
     inner = _EDGES.sub("", text)
     if inner.count("(") != inner.count(")"):
