@@ -39,6 +39,9 @@ _ORNAMENTS = {"\\prime": "prime", "'": "prime", "*": "star", "\\ast": "star", "T
 _BRACKETS = {"lfloor": "the floor of", "lceil": "the ceiling of"}
 _VECTORS = frozenset(("\\vec", "\\overrightarrow", "\\mathbf"))
 _DEEPEST = 20
+_EQUALITIES = frozenset(("=", "≈", "≡", "\\approx", "\\equiv"))
+_LONG_SIDE = 3
+"""Minimum words of a side of an equation that is followed by a comma. Without it "A sub N equals" is hard to hear."""
 _LONG = 4
 """Minimum words of a numerator that is followed by a comma, so that its end can be heard."""
 
@@ -52,6 +55,10 @@ def speak_formula(formula: str) -> str:
     """Return ``formula``, without the marks that enclose it, in words. Commands that are not known are silent."""
     words = " ".join(" ".join(_Reader(tokens_of(formula)).words()).split())
     return re.sub(r"([,;])(?: ?[,;])+", r"\1", re.sub(r" (?=[,.;:?!])", "", words)).strip(",;: ")
+
+
+def _words_since_pause(words: list[str]) -> int:
+    return len(" ".join(words).rpartition(",")[2].split())
 
 
 class _Reader:
@@ -70,7 +77,10 @@ class _Reader:
         """Return the words of all tokens."""
         words: list[str] = []
         while self._tokens.peek() and self._depth < _DEEPEST:
-            words += self._term(self._tokens.next())
+            token = self._tokens.next()
+            if token in _EQUALITIES and not self._depth and _words_since_pause(words) >= _LONG_SIDE:
+                words.append(",")
+            words += self._term(token)
         return words
 
     def _inner(self, tokens: list[str], *, called: bool = False) -> list[str]:
