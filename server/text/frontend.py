@@ -17,7 +17,7 @@ STEPS = ("unicode", "markup", "emoji", "normalize")
 """Every step, in the order they run. "normalize" rewrites numbers, abbreviations and symbols as words."""
 _ENGLISH = frozenset(("english", "en", "en-us", "en-gb"))
 _SPACE = lazy(r"[^\S\n]+")
-_QUOTES = lazy(f"[{marks.CODE_START}{marks.CODE_END}{marks.FORMULA_START}{marks.FORMULA_END}]")
+_MARKS = lazy(f"[{marks.CODE_START}{marks.CODE_END}{marks.FORMULA_START}{marks.FORMULA_END}]")
 
 
 class Pause(NamedTuple):
@@ -89,7 +89,7 @@ class Frontend:
 
     def finished(self, text: str, changed: tuple[str, ...] = ()) -> Spoken:
         """Return the text to speak: marks of words become respellings, marks of pauses become ``Pause`` objects."""
-        text = _QUOTES.sub("", text)
+        text = _MARKS.sub("", text)
         return _with_pauses(self._words.restore(text) if self._words else text, changed)
 
     def _without_markup(self, text: str, line_before: int) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 
+from server.text import formula_markup
 from server.text.english import normalize as english
 from server.text.english import tidy
 from server.text.frontend import STEPS, Frontend, Spoken
@@ -22,9 +22,8 @@ _OPEN = lazy(r"(?<![\s*])\*|\*(?![\s*])|(?<!\w)_|_(?!\w)|~~|[`\[|]|<(?=[A-Za-z/!
 _OPEN_QUOTE = lazy(r"(?<!\w)'(?=\w)")
 _CLOSED_QUOTE = lazy(r"(?<=[\w.,!?])'(?!\w)")
 _OPEN_CALL = lazy(r"\w[(\[][^)\]\n]*$")
-_OPEN_FORMULA = lazy(r"\\[(\[](?:(?!\\[)\]]).)*$|(?<![\w$\\])\$\$?(?=[A-Za-z\\({|-])[^$\n]*$", re.DOTALL)
-_OPEN_AMOUNT = lazy(r"[$€£¥][\d.,]+(?:[a-zA-Z]{1,3}|[ ](?:m|b|tr)illion)?(?:[ ][a-z]+)?$")
-"""An amount that the next words may turn into a description: "the $2bn relief package"."""
+_OPEN_NUMBER = lazy(r"[$€£¥][\d.,]+(?:[a-zA-Z]{1,3}|[ ](?:m|b|tr)illion)?(?:[ ][a-z]+)?$|(?<!\w)\d{3}[ ]area$")
+"""A number that is read as the next words decide: "the $2bn relief package", "the 718 area code"."""
 _SENTENCE_END = lazy(r"[.!?…]+[\"')\]]*\s+(?=\S)|[。！？]+[」』”’）]*(?=[^」』”’）])")
 _STRIDE = 40
 """Minimum characters between two positions in a sentence. Each attempt processes the whole sentence again."""
@@ -139,12 +138,11 @@ class LiveFrontend:
         """
         if end > _GIVE_UP:
             return True
-        if any(
-            pattern.search(self._text, max(0, end - _STRIDE), end)
-            for pattern in (_OPEN_CALL, _OPEN_FORMULA, _OPEN_AMOUNT)
-        ):
+        if any(pattern.search(self._text, max(0, end - _STRIDE), end) for pattern in (_OPEN_CALL, _OPEN_NUMBER)):
             return False
-        return not (self._frontend.has_markup and _OPEN.search(self._prepared(end)))
+        if not self._frontend.has_markup:
+            return True
+        return not (formula_markup.is_open(self._text[:end]) or _OPEN.search(self._prepared(end)))
 
     def _in_quotes(self, end: int) -> bool:
         """Return whether ``end`` is inside single quotes, which are converted to double quotes when they are closed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from server.text import formula_markup
 from server.text.patterns import lazy
 
 _ITEM = r"[ \t]{0,12}(?:[-+*•◦▪‣●○☐☑☒➤►–—]|\d{1,9}[.)])[ \t]"
@@ -16,9 +17,6 @@ _FENCE = lazy(r"[ ]{0,3}(?P<fence>`{3,}|~{3,})")
 _HELD = lazy(r"[ ]{0,3}(?:>|\||<)|[^\n]*\|")
 _UNDERLINE = lazy(r"[ ]{0,3}(?:=+|-{2,})[ \t]*$")
 _RULE = lazy(r"[ ]{0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
-_FORMULA = lazy(r"[ \t]*(?:\$\$|\\\[)[ \t]*$")
-"""A line that begins or ends a formula with lines of its own."""
-_FORMULA_END = lazy(r"[ \t]*(?:\$\$|\\\])[ \t]*$")
 _UNDECIDED = lazy(r"[ \t]*(?:[-+*•◦▪‣●○☐☑☒➤►–—#>`~=|<_\[]{0,6}[ \t]*|\d{1,9}[.)]?[ \t]?)$")
 """The start of a line whose kind is not known yet."""
 _SSML = lazy(r"\s*<(?:\?xml|speak)")
@@ -58,7 +56,7 @@ def begun(text: str, *, final: bool, inside: bool, markup: bool) -> Begun | None
             return Begun(HELD, len(first) if newline or final else None, 0)
         if fence := _FENCE.match(first):
             return Begun(HELD, _after_fence(text, fence["fence"], final=final), 0)
-        if _FORMULA.match(first) and not final and _after_formula(text, 0) is None:
+        if formula_markup.display_end(text, 0, final=final) is None:
             return Begun(HELD, None, 0)
         if _LIST.match(first):
             return Begun(ITEMS, end, _last_item(text))
@@ -71,17 +69,17 @@ def _plain(text: str, end: int | None, *, final: bool) -> Begun:
     """Return a paragraph. It ends before a line that starts another kind of block."""
     stop = len(text) if end is None else end
     start = text.find("\n", 0, stop) + 1
-    if _FORMULA.match(text[: start - 1 if start else stop]):
-        start = _after_formula(text, 0) or start
+    formula = formula_markup.display_end(text, 0, final=final)
+    start = text.find("\n", formula, stop) + 1 if formula else start
     while start:
         after = text.find("\n", start, stop)
         line = text[start : stop if after < 0 else after]
         complete = after >= 0 or final or end is not None
-        if _FORMULA.match(line):
-            following = _after_formula(text, start)
-            if following is None and not final:
-                return Begun(PLAIN, None, start - 1)
-            start = following or after + 1
+        formula = formula_markup.display_end(text, start, final=final)
+        if formula is None:
+            return Begun(PLAIN, None, start - 1)
+        if formula:
+            start = text.find("\n", formula, stop) + 1
             continue
         if not complete and _UNDECIDED.match(line):
             return Begun(PLAIN, None, start - 1)
@@ -93,17 +91,6 @@ def _plain(text: str, end: int | None, *, final: bool) -> Begun:
             return Begun(PLAIN, start - 1, start - 1)
         start = after + 1
     return Begun(PLAIN, end, stop)
-
-
-def _after_formula(text: str, start: int) -> int | None:
-    """Return the index of the line after a formula whose first line is at ``start``; None if it does not end."""
-    line = text.find("\n", start) + 1
-    while line:
-        after = text.find("\n", line)
-        if _FORMULA_END.match(text[line : len(text) if after < 0 else after]):
-            return after + 1 if after >= 0 else None
-        line = after + 1
-    return None
 
 
 def _after_fence(text: str, fence: str, *, final: bool) -> int | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _MARKUP = lazy(
-    rf"[*_`~\[\]<>#|&\\]|{formula_markup.MAY_BE}"
+    rf"[*_`~\[\]<>#|&\\]|{formula_markup.DOLLARS}"
     r"|^[ \t]{0,12}(?:[-+•◦▪·‣●○☐☑☒–—]|\d{1,9}[.)])[ \t]|^[=-]{2,}[ \t]*$",
     re.MULTILINE,
 )

@@ -36,6 +36,11 @@ _STYLED = lazy(
 _WIDE_PUNCTUATION = lazy("[\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff5e]")
 _WIDE_SCRIPT = lazy("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _OTHER_DIGITS = lazy(r"[^\x00-\x7f\D]")
+_NUMBER_SIGNS = lazy(
+    "[\u1369-\u1371\u19da\u2474-\u247c\u2488-\u2490\u24f5-\u24ff\U00010a40-\U00010a43\U00010e60-\U00010e68"
+    "\U00011052-\U0001105a\U0001f100-\U0001f10a]"
+)
+"""Numbers in circles, in brackets or with a full stop, and digits of scripts without decimal numbers."""
 _KEPT_STYLED = "℀℁℃℅℆℉№℗℞℠™Ω℮"
 
 
@@ -50,6 +55,7 @@ def clean(text: str) -> str:
     text = _LEFT_MARKS.sub("", text)
     text = _STYLED.sub(_unstyled, text)
     text = _OTHER_DIGITS.sub(lambda match: str(unicodedata.decimal(match[0])), text)
+    text = _NUMBER_SIGNS.sub(lambda match: f" {unicodedata.numeric(match[0]):.0f} ", text)
     if not _WIDE_SCRIPT.search(text):
         text = _WIDE_PUNCTUATION.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
     return text

@@ -57,10 +57,11 @@ _DAY_MONTH = rf"""
 _MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?{_YEAR}(?![\w%]|[.,:]\d)"
 _SLASHED = rf"""
     (?P<before>
-        \b(?: (?i:closed|open|(?<=\d\d[ ])and|on|by|until|till|since|due|date:?|dated|from|before|after)
+        \b(?: (?i:(?<=/[123]\d[ ])and|on|by|until|till|since|due|date:?|dated|from|before|after)
             | {_DAYS_LONG},? | {_DAYS_SHORT}[.,]? )[ ]
     )?
     (?<![\w\-/.]) (?P<month>0?[1-9]|1[0-2])/{_DAY} (?![\w/%]|\.\d)
+    (?![ ]?(?:inch|cup|tea|table|mile|pound|hour|of))
 """
 _SEPTEMBER_11 = r"(?<![\w\-/.])9/11(?![\w/%])"
 _DAY_BEFORE = rf"(?<![\w.])(?P<day>{_DAYS_SHORT})(?=[ ](?:at[ ])?\d{{1,2}}(?::\d\d|[ ]?[ap]\.?m))"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from server.text.patterns import lazy
@@ -12,13 +13,29 @@ _TOKEN = lazy(
     re.DOTALL,
 )
 SIZES = lazy(r"\\(?:left|right|[bB]igg?[lrm]?|middle|displaystyle|textstyle|limits|nolimits|nonumber|q?quad|[,;:! ])")
-"""Commands for the size of brackets and for spaces. They are silent."""
+"""Commands for the size of brackets and for spaces. They are not spoken."""
+_LONGEST_CALL = 40
 _CLOSING = {"{": "}", "(": ")", "[": "]", "\\{": "\\}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil"}
+
+
+_THOUSANDS = lazy(r"(?<=\d)(?:\{,\}|\\,)(?=\d{3}(?!\d))")
+_SCRIPTS = lazy(r"(?P<above>[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+)|(?P<below>[₀-₉₊₋]+)|(?P<fraction>[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])")
+_SIGNS = str.maketrans({"∑": "\\sum ", "∏": "\\prod ", "∫": "\\int "})
 
 
 def tokens_of(formula: str) -> list[str]:
     """Return the tokens of ``formula``: commands, numbers, runs of letters, and signs."""
-    return _TOKEN.findall(formula.replace("{,}", ","))  # {,} separates thousands
+    plain = _THOUSANDS.sub(",", formula).translate(_SIGNS)
+    return _TOKEN.findall(_SCRIPTS.sub(_script, plain))
+
+
+def _script(match: re.Match[str]) -> str:
+    """Return a superscript, a subscript or a fraction that is one character as LaTeX."""
+    text = unicodedata.normalize("NFKC", match[0]).replace("−", "-")
+    if match["fraction"]:
+        top, _, bottom = text.partition("⁄")
+        return rf"\frac{{{top}}}{{{bottom}}}"
+    return f"{'^' if match['above'] else '_'}{{{text}}}"
 
 
 class Tokens:
@@ -41,6 +58,20 @@ class Tokens:
         """Return the token before the one that was read last, or ""."""
         return self._tokens[self._at - 2] if self._at > 1 else ""
 
+    def ahead(self, count: int) -> list[str]:
+        """Return up to ``count`` tokens that are left, without reading them."""
+        return self._tokens[self._at : self._at + count]
+
+    def argument_of_call(self) -> list[str]:
+        """Return the parenthesis that follows, from its bracket on, after primes and sizes; without reading it."""
+        at = self._at
+        while at < len(self._tokens) and (self._tokens[at] == "'" or SIZES.fullmatch(self._tokens[at])):
+            at += 1
+        end = at
+        while end < len(self._tokens) and end - at < _LONGEST_CALL and self._tokens[end] not in (")", "]"):
+            end += 1
+        return self._tokens[at:end] if self._tokens[at : at + 1] in (["("], ["["]) else []
+
     def rest(self) -> list[str]:
         """Return the tokens that are left, without reading them."""
         return self._tokens[self._at :]
@@ -59,7 +90,7 @@ class Tokens:
         return True
 
     def skip_spaces(self) -> None:
-        """Read tokens that are silent."""
+        """Read spaces and sizes."""
         while self.peek() == "~" or SIZES.fullmatch(self.peek()):
             self._at += 1
 

@@ -135,6 +135,22 @@ RELATIONS = {
     "models": "models",
     "vdash": "proves",
     "leftarrow": "from",
+    "nleq": "is not less than or equal to",
+    "ngeq": "is not greater than or equal to",
+    "nmid": "does not divide",
+    "subsetneq": "is a proper subset of",
+    "nsubseteq": "is not a subset of",
+    "leftrightarrow": "if and only if",
+    "rightleftharpoons": "is in equilibrium with",
+    "∉": "not in",
+    "⊂": "is a subset of",
+    "⊆": "is a subset of",
+    "∝": "is proportional to",
+    "≪": "is much less than",
+    "≫": "is much greater than",
+    "∼": "is distributed as",
+    "⇔": "if and only if",
+    "↔": "if and only if",
     "gets": "gets",
 }
 OPERATORS = {
@@ -149,6 +165,9 @@ OPERATORS = {
     "÷": "divided by",
     "∪": "union",
     "∩": "intersection",
+    "∧": "and",
+    "∨": "or",
+    "¬": "not",
     "pm": "plus or minus",
     "mp": "minus or plus",
     "times": "times",
@@ -179,6 +198,14 @@ VALUES = {
     "nabla": "del",
     "∇": "del",
     "emptyset": "the empty set",
+    "∅": "the empty set",
+    "∀": "for all",
+    "∃": "there exists",
+    "∠": "angle",
+    "°": "degrees",
+    "&": "and",
+    "Re": "the real part of",
+    "Im": "the imaginary part of",
     "varnothing": "the empty set",
     "hbar": "h bar",
     "ell": "L",
@@ -220,10 +247,17 @@ SETS = {
     "Q": "the rational numbers",
     "C": "the complex numbers",
 }
-"""Letters of a blackboard."""
+"""Letters in blackboard bold, which name sets of numbers."""
 TEXT = frozenset("text textbf textit textrm textsf texttt mathrm operatorname mbox".split())
 """Commands whose argument is prose, or the name of a function or a unit."""
 STYLES = frozenset("mathbf mathit mathcal mathscr mathsf mathtt boldsymbol bm boxed underline underbrace".split())
 """Commands whose argument is a formula that is read as it is."""
 DROPPED = frozenset("label tag hspace vspace color phantom ref eqref begin end".split())
-"""Commands that are silent together with their argument."""
+"""Commands that are left out together with their argument."""
+
+
+def negated(relation: str) -> str:
+    """Return the negation of a relation in words."""
+    if relation == "equals":
+        return "is not equal to"
+    return relation.replace("is ", "is not ", 1) if relation.startswith("is ") else f"not {relation}"

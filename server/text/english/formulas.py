@@ -20,6 +20,7 @@ from server.text.english.formula_words import (
     STYLES,
     TEXT,
     VALUES,
+    negated,
 )
 from server.text.english.unit_words import UNITS
 from server.text.marks import FORMULA_END, FORMULA_START
@@ -32,13 +33,14 @@ _WORD = lazy(r"[a-z]{4,}|[A-Z][a-z]{2,}")
 """Letters that are a word, and not a product of variables."""
 _DIFFERENTIAL = lazy(r"(?:d|\\partial)(?:\^\d)?[a-zA-Z]?(?:\^\d)?")
 _SILENT = lazy(r"\\(?:[A-Za-z]+\*?|[\\{}_^&|,;:! ])|[{}_^&|\\]")
-"""Tokens that are silent within prose."""
+"""Tokens that are not spoken within prose."""
 _UNIT = lazy(r"\\(?:text|mathrm)")
 _ORNAMENTS = {"\\prime": "prime", "'": "prime", "*": "star", "\\ast": "star", "T": "transpose", "\\top": "transpose"}
-"""Exponents that are no powers."""
+"""Exponents that are marks of a variable."""
 _BRACKETS = {"lfloor": "the floor of", "lceil": "the ceiling of"}
 _VECTORS = frozenset(("\\vec", "\\overrightarrow", "\\mathbf"))
 _DEEPEST = 20
+_TYPED_LARGE = frozenset(("sum", "prod", "lim", "max", "min", "sup", "inf"))
 _EQUALITIES = frozenset(("=", "≈", "≡", "\\approx", "\\equiv"))
 _LONG_SIDE = 3
 """Minimum words of a side of an equation that is followed by a comma. Without it "A sub N equals" is hard to hear."""
@@ -52,7 +54,7 @@ def marked_in_words(text: str) -> str:
 
 
 def speak_formula(formula: str) -> str:
-    """Return ``formula``, without the marks that enclose it, in words. Commands that are not known are silent."""
+    """Return ``formula``, without the marks that enclose it, in words. Unknown commands are left out."""
     words = " ".join(" ".join(_Reader(tokens_of(formula)).words()).split())
     return re.sub(r"([,;])(?: ?[,;])+", r"\1", re.sub(r" (?=[,.;:?!])", "", words)).strip(",;: ")
 
@@ -97,7 +99,10 @@ class _Reader:
             return self._bar("\\|" if token == "\\|" else "|")
         if name in ("cdot", "times") and self._tokens.peek() in _VECTORS:
             return self._operator("dot" if name == "cdot" else "cross")
-        if name in RELATIONS or name in OPERATORS:
+        if token == "\\not" and self._tokens.peek():
+            return [negated(" ".join(self._term(self._tokens.next())))]
+        is_sign = name != token or not token.isalpha() or token == "mod"  # letters are variables
+        if is_sign and (name in RELATIONS or name in OPERATORS):
             return self._operator(RELATIONS.get(name) or OPERATORS[name])
         if token == "/":
             around = self._tokens.before(), self._tokens.peek()
@@ -146,10 +151,9 @@ class _Reader:
 
     def _is_called(self, letter: str) -> bool:
         """Return whether the parenthesis that follows has the arguments of ``letter``."""
-        ahead = [each for each in self._tokens.rest() if each != "'" and not SIZES.fullmatch(each)]
-        if ahead[:1] != ["("]:
-            return letter == "E" and ahead[:1] == ["["]
-        inside = ahead[1 : ahead.index(")")] if ")" in ahead else ahead[1:]
+        opening, *inside = self._tokens.argument_of_call() or [""]
+        if opening != "(":
+            return letter == "E" and opening == "["
         symbols = any(each[-1].isalpha() for each in inside)
         return letter in _CALLED or (symbols and not any(each in "+-−" for each in inside))
 
@@ -161,7 +165,7 @@ class _Reader:
             self._tokens.next()
             if token == "_":
                 below = self._tokens.argument()
-                words += [*([] if below and below[0][0].isdecimal() else ["sub"]), *self._inner(below)]
+                words += [*([] if below and below[0][0].isdecimal() else ["sub"]), *self._subscript(below)]
             elif token == "^":
                 words += self._power(self._tokens.argument())
             elif token == "'" and self._tokens.skip("'"):
@@ -169,6 +173,12 @@ class _Reader:
             else:
                 words.append({"'": "prime", "′": "prime", "!": "factorial", "²": "squared", "³": "cubed"}[token])
         return words
+
+    def _subscript(self, below: list[str]) -> list[str]:
+        """Return the words of a subscript. Its letters are a word if they may be one: x_{max}."""
+        if len(below) == 1 and (name := below[0].removeprefix("\\")).isalpha() and (len(name) > 2 or name == "in"):
+            return [name]
+        return self._inner(below)
 
     def _power(self, exponent: list[str]) -> list[str]:
         typed = "".join(exponent)
@@ -188,7 +198,7 @@ class _Reader:
             return [_BRACKETS.get(name, "the set") if command else "", *self._inner(self._tokens.group(token))]
         if name in FUNCTIONS and (command or len(name) > 2 or self._tokens.peek() in ("(", "^", "_")):
             return self._function(name)
-        if name in LARGE and (command or self._tokens.peek() in ("(", "_")):
+        if name in LARGE and (command or (name in _TYPED_LARGE and self._tokens.peek() in ("(", "_"))):
             return self._large(name, "times" if before == "value" else "")
         if name == "sqrt" or token == "√":
             return self._root()
@@ -257,7 +267,7 @@ class _Reader:
         if name in ("binom", "dbinom", "tbinom"):
             return [*self._inner(self._tokens.argument()), "choose", *self._inner(self._tokens.argument())]
         if name in TEXT:
-            return self._prose()
+            return self._text()
         if name in ACCENTS:
             return [*self._inner(self._tokens.argument()), ACCENTS[name]]
         if name in ("vec", "overrightarrow"):
@@ -283,7 +293,7 @@ class _Reader:
                 return [] if inside == "cases" else ["the matrix"]
         return []
 
-    def _prose(self) -> list[str]:
+    def _text(self) -> list[str]:
         """Return the words of a command in ``TEXT``: prose, a formula of chemistry, a function or a unit."""
         tokens = self._tokens.argument()
         if "_" in tokens:
@@ -291,7 +301,10 @@ class _Reader:
         text = _prose(tokens)
         if text in FUNCTIONS:
             return self._function(text)
-        if self._tokens.rest()[:5] == ["^", "{", "-", "1", "}"]:
+        if text.isalpha() and self._tokens.peek() == "(":
+            self._before = "function"
+            return [text]
+        if self._tokens.ahead(5) == ["^", "{", "-", "1", "}"]:
             self._tokens.take(5)
             return ["per", UNITS.get(text, (text,))[0]]
         return [text]
@@ -300,12 +313,14 @@ class _Reader:
         if token in SPELLED_GREEK:
             self._before = "function" if self._is_called(token) else "value"
             return [SPELLED_GREEK[token]]
-        if token in VALUES:
+        if token in VALUES and not token.isalpha():
             return [VALUES[token]]
         if token[-1].isdecimal():
             return self._number(token)
         if not token[0].isalpha():
-            return []
+            return [] if token in "{}()[]^_&\\#~`" else [token]  # the rules for other signs read it
+        if token == "pi" or (token in GREEK and len(token) > 3):
+            return [token]
         if len(token) == 1 and self._is_called(token):
             self._before = "function"
             return ["big O" if token == "O" else token.upper()]
@@ -314,12 +329,12 @@ class _Reader:
         return [letters.spell(token)]
 
     def _number(self, token: str) -> list[str]:
-        slash, bottom, after = (*self._tokens.rest()[:3], "", "", "")[:3]
+        slash, bottom, after = (*self._tokens.ahead(3), "", "", "")[:3]
         if slash == "/" and token.isdecimal() and bottom.isdecimal() and after != "^":
             self._tokens.take(2)
             return [fractions.mixed(f"{token}/{bottom}")]
         self._tokens.skip_spaces()
-        if _UNIT.fullmatch(self._tokens.peek()) and "_" not in self._tokens.rest()[:6]:
+        if _UNIT.fullmatch(self._tokens.peek()) and "_" not in self._tokens.ahead(6):
             self._tokens.next()
             unit = _prose(self._tokens.argument())
             while self._tokens.skip("^"):

@@ -150,11 +150,12 @@ _NOT_NOUNS = (
 )
 
 _PACKAGE = lazy(
-    r"[ ](?:[a-z]{3,15}[ ])?(?:packages?|deals?|funds?|budgets?|bills?|plans?|programs?|projects?|industry|market|"
-    r"company|lawsuits?|settlements?|contracts?|investments?|loans?|bailouts?|acquisitions?|takeovers?|mergers?|business|house|"
-    r"valuations?|rounds?|deficits?|surplus)\b"
+    rf"[ ](?!(?:{_NOT_NOUNS})\b)(?:[a-z]{{3,15}}[ ])?(?:package|deal|fund|budget|bill|plan|program|project|industry|"
+    r"market|company|lawsuit|settlement|contract|investment|loan|bailout|acquisition|takeover|merger|valuation|deficit|"
+    r"surplus)\b"
 )
 """What a large amount describes, also with a word between: "the two billion dollar relief package"."""
+_DETERMINER = lazy(r"(?:\b(?:an?|the|its|their|his|her|our|this|that|new)|'s)[ ]$", re.IGNORECASE)
 _SYMBOL = alternatives(CURRENCIES)
 _SCALE = rf"(?:[ ]?(?P<word>{'|'.join(SCALE_WORDS)})\b|[ ]?(?P<letter>bn|Bn|mn|tn|mil|MM|mm|[KkMmBbTt])(?![\w$%]))?"
 _NUMBER = r"\d+(?:,\d{2,3})*(?:\.\d+)?|\.\d+"
@@ -190,7 +191,8 @@ def _amount(match: re.Match[str]) -> str:
     scale = match["word"] or SCALES.get(match["letter"] or "", "")
     number = match["number"]
     describes = match["noun"] is not None and (article or match["certain"] is not None) and not match["per"]
-    describes = describes or (bool(scale) and _PACKAGE.match(match.string, match.end()) is not None)
+    if scale and not describes and _PACKAGE.match(match.string, match.end()):
+        describes = bool(article or _DETERMINER.search(match.string, max(0, match.start() - 8), match.start()))
     if article and describes and number.partition(".")[0] in ("8", "11", "18", "80") and article.strip() in ("a", "A"):
         article = f"{match['article']}n "
     if match["to"]:

@@ -91,7 +91,7 @@ RULES: tuple[Rule, ...] = (
     rule(_TRUNK, _groups, "digit space digit"),
     rule(_SOCIAL, _groups, "digit-"),
     rule(_LOCAL, _groups, "digit-"),
-    rule(r"(?<!\w)\d{3}(?=[ ]area\b)", lambda match: numbers.digits(match[0]), ("area",)),
+    rule(r"(?<!\w)\d{3}(?=[ ]area[ ]codes?\b)", lambda match: numbers.digits(match[0]), ("area",)),
     rule(_EMERGENCY, "nine one one", "911"),
     rule(_SHORT, _after_words, _CALL_WORDS),
 )

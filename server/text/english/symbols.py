@@ -146,7 +146,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(_PLUS, " plus ", "+"),
     rule(_APPROXIMATELY, "about ", ("~", "∼")),
-    rule(r"(?<![\w ])°(?![ ]?[CFKNSEW]\b)", " ", "°"),
+    rule(r"(?<=[\u2500-\u25ff])°|°(?=[\u2500-\u25ff])", " ", "°"),
     rule(r"[™®℠*†‡•·◦▪■●※]", " ", tuple("™®℠*†‡•·◦▪■●※")),
     rule(_HASH, "number ", "#"),
     rule(rf"[{re.escape(_ALL)}]", lambda match: f" {_SIMPLE[match[0]]} ", "symbol"),

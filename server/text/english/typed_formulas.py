@@ -12,22 +12,23 @@ from server.text.english.maths import WORDS
 from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
-_FUNCTION = "arc(?:sin|cos|tan)|(?:sin|cos|tan)h?|cot|sec|csc|log|ln|exp|sqrt"
+_FUNCTION = "arc(?:sin|cos|tan)|(?:sin|cos|tan)h?|cot|log|ln|exp|sqrt"
 _PIECE = rf"""
-    (?: (?:{_FUNCTION})(?=[(^_²³]) | \d{{1,15}}(?:\.\d{{1,15}})?(?!\d) | \.\.\.
+    (?: (?:{_FUNCTION})(?=[(^_²³]) | pi(?![A-Za-z]) | \d{{1,15}}(?:\.\d{{1,15}})?(?!\d) | \.\.\.
       | (?!(?i:{WORDS})(?![A-Za-z]))[A-Za-zα-ωΔΣΩ][A-Za-zα-ω]?\d{{0,3}}(?![\dA-Za-zα-ω'])
       | -> | [-+*/^_=<>≤≥≠≈±|()²³!−×÷·∞] | (?<=[\w)]),(?=[ ]?[-\w(]) )
 """
 _FORMULA = rf"(?<![\w.$€£/@\\])(?>{_PIECE}(?:[ ]?{_PIECE}){{2,80}})(?![\w@\\])"
+_SUM = r"\([^()]*[-+*][^()]*\)"
 _CERTAIN = lazy(
     rf"""
-    (?<![A-Za-z])(?:{_FUNCTION})(?:\^-?\d|_\d{{1,2}}|[²³])?\((?![)])      # sin(x), log_2(8)
-  | \)[ ]?/[ ]?\( | \)/\d | \d?[a-z]\^?\d?\([^()]*[-+][^()]*\)/ | \w\^\(  # (a + b)/(c + d), n(n + 1)/2, e^(2x)
-  | P\([^()|]{{1,12}}\|[^()|]{{1,12}}\)                                   # P(A|B)
-  | \|-?[\w(][^|]{{0,18}}\|[ ]?[-+=<>≤≥]                                       # |x| < 3
-  | (?<!\w)d[a-z]/d[a-z](?!\w) | \d[a-z]\^\d                              # dy/dx, 3x^2
-  | [-+*][ ]?\.\.\.[ ]?[-+*] | (?<!\w)[a-z]_[a-z\d][ ]?=                  # 1 + ... + n, a_n =
-  | (?<!\w)[a-z][ ]?->[ ]?(?:-?\d|∞)                                      # x -> 0
+    (?<![A-Za-z])(?:{_FUNCTION})(?:\^-?\d|_\d{{1,2}}|[²³])?\((?!\)|e?s\))  # sin(x), log_2(8)
+  | {_SUM}[ ]?/[ ]?[\w(] | [\w)][ ]?/[ ]?{_SUM} | \w\^\(                    # (a + b)/(c + d), n(n + 1)/2, e^(2x)
+  | P\([^()|]{{1,12}}\|[^()|]{{1,12}}\)                                     # P(A|B)
+  | \|-?[\w(][^|]{{0,18}}\|[ ]?[-+=<>≤≥]                                    # |x| < 3
+  | (?<!\w)d[a-z]/d[a-z](?!\w) | \d[a-z]\^\d                                # dy/dx, 3x^2
+  | [-+*][ ]?\.\.\.[ ]?[-+*] | (?<!\w)[a-z]_[a-z\d][ ]=[ ][^=]*[-+*^]       # 1 + ... + n, a_n = a_1 + d
+  | (?:(?<=as[ ])|(?<=lim[ ]))[a-z][ ]?->[ ]?(?:-?\d|∞)                     # as x -> 0
     """,
     re.VERBOSE,
 )
@@ -41,7 +42,7 @@ _EDGES = lazy(
 
 def _formula(match: re.Match[str]) -> str:
     text = match[0]
-    if "||" in text or "==" in text or not _CERTAIN.search(text):  # program code
+    if "||" in text or "==" in text or not _CERTAIN.search(match.string, *match.span()):  # program code
         return text
     inner = _EDGES.sub("", text)
     if inner.count("(") != inner.count(")"):

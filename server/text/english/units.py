@@ -47,9 +47,7 @@ _SIZES = rf"""
 """
 _TIMES = frozenset(("second", "minute", "hour"))
 _NUMBERED_PLACE = lazy(
-    r"(?<!\w)(?:exit|room|gate|apt|apartment|unit|suite|seat|section|row|block|bus|form|figure|table|flat|bay|dock|"
-    r"platform|building|route|highway|page|article)[ ]$",
-    re.IGNORECASE,
+    r"(?<!\w)(?:exit|room|gate|apt|apartment|suite|seat|unit|flat|bus|route|highway)[ ]$", re.IGNORECASE
 )
 """Places whose numbers may end with a letter: "Exit 27B" is no amount."""
 _SIZES_IN_WORDS = rf"""

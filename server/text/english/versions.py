@@ -6,6 +6,7 @@ import re
 
 from server.text.english import letters, numbers
 from server.text.english.rules import Rule, alternatives, first_words, rule
+from server.text.patterns import lazy
 
 _PRODUCTS = """
     Python Java Node Ruby PHP Perl Go Rust Swift Kotlin Scala Django Flask Rails React Angular Vue Svelte Next Laravel
@@ -47,7 +48,8 @@ _DASHED = r"""
     (?P<number>\d{1,4}) (?P<point>\.\d{1,2})? (?P<letter>[a-z]{0,2}) (?: -(?=[A-Za-z]) | (?![\w\-]|\.\d) )
 """
 _ENGINES = frozenset(("V6", "V8", "V10", "V12"))
-"""Arrangements of cylinders, which are no versions."""
+_ENGINE_AROUND = lazy(r"\b(?:engines?|motors?|hp|horsepower|torque|turbo|twin|diesel|cars?|cylinders?)\b")
+"""Words beside which these are no versions. V8 is never one: it is also an engine of JavaScript."""
 _SPOKEN_STAGES = {"rc": "R C", "lts": "L T S", "a": "A", "b": "B"}
 
 
@@ -69,7 +71,7 @@ def _suffix(match: re.Match[str]) -> str:
 
 
 def _v(match: re.Match[str]) -> str:
-    if match[0] in _ENGINES:
+    if match[0] == "V8" or (match[0] in _ENGINES and _ENGINE_AROUND.search(match.string)):
         return f"V {numbers.cardinal(int(match['number']))}"
     head = "version " if match["v"] else ""
     x = " point X" if match.groupdict().get("x") else ""

@@ -27,6 +27,7 @@ from server.text.scripts import unreadable_script
         ("𝐇𝐞𝐥𝐥𝐨 𝓌𝑜𝓇𝓁𝒹 Ⓐ", "Hello world A"),
         ("ﬁne oﬀer", "fine offer"),
         ("٣ and ५", "3 and 5"),
+        ("⑴ one ⓶ two ⒊ three", " 1  one  2  two  3  three"),
         ("non‑breaking hyphen‐ation", "non-breaking hyphen-ation"),
         ("m² and ½ → x – y — z", "m² and ½ → x – y — z"),
         ("你好，世界！", "你好，世界！"),

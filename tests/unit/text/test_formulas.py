@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from server.text.english.formula_words import ACCENTS, FUNCTIONS, LARGE, OPERATORS, RELATIONS, STYLES, TEXT
 from server.text.english.formulas import speak_formula
 from server.text.frontend import spoken
+from server.text.live import LiveFrontend
 
 NAMES = [*ACCENTS, *FUNCTIONS, *LARGE, *OPERATORS, *RELATIONS, *STYLES, *TEXT, "frac", "sqrt", "binom", "begin", "end"]
 COMMANDS = [f"\\{name}" for name in NAMES if name.isalpha()]
@@ -34,6 +35,7 @@ def test_a_formula_of_any_depth_is_read(part):
         "Between $3M and $4M for $TSLA and $AAPL.",
         "Set $HOME/$USER first.",
         "He has $20 (US$) left.",
+        "$$\n\nBurger Barn.\n\n$$\n\nTaco Town.",
     ],
 )
 def test_dollar_signs_of_prices_enclose_no_formula(text):
@@ -47,3 +49,46 @@ def test_every_mark_of_latex_encloses_a_formula(typed):
 
 def test_without_normalization_a_formula_loses_only_its_marks():
     assert spoken(r"So $\frac{a}{b}$ is \(x^2\).", "german").text == r"So \frac{a}{b} is x^2."
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (r"array\[i\] = b\[j\]", "Array I equals B J."),
+        (r"It is open \(24/7\).", "It is open, twenty-four seven."),
+        (r"On \(12/05/2024\).", "On, December fifth, twenty twenty-four."),
+        (r"- \[x\] done", "Done."),
+        (r"It costs \($5/mo\).", "It costs, five dollars per month."),
+    ],
+)
+def test_escaped_brackets_enclose_ordinary_text(typed, said):
+    assert spoken(typed, "english").text == said
+
+
+@pytest.mark.parametrize("letters", ["gt", "ne", "pm", "mp", "ll", "le", "ni", "in"])
+def test_letters_are_variables_and_no_commands(letters):
+    assert spoken(f"So $v = {letters}$ holds.", "english").text == f"So V equals {' '.join(letters.upper())} holds."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"The accuracy is \(\frac{\text{number of samples that are correct}}{\text{number of all}}\) and that is all.",
+        r"So $2x = \text{the number of samples that are correct}$ and that is all we need here today.",
+        "See:\n\n$$\nx = a\n+ b\n$$\n\nand that is all we need here today.",
+        "In TSLA ($TSLA) and for $5 or more you find all that we need here today.",
+    ],
+)
+def test_live_text_says_a_formula_as_a_whole(text):
+    front = LiveFrontend("english")
+    said = [front.feed(text[start : start + 4]).text for start in range(0, len(text), 4)]
+    assert "".join([*said, front.finish().text]) == spoken(text, "english").text
+
+
+@pytest.mark.parametrize("opening", ["$$\n", "\\[\n", "\\( ", "$x "])
+def test_live_text_goes_on_after_a_mark_that_nothing_closes(opening):
+    front, said = LiveFrontend("english"), ""
+    for _ in range(400):
+        said += front.feed("word and more\n" if said or not opening else opening).text
+        opening = ""
+    assert said.count("word") > 100
