@@ -68,7 +68,7 @@ class Frontend:
         return self.finished(current, tuple(changed))
 
     def prepared(self, text: str, changed: list[str], *, line_before: int = 0) -> str:
-        """Return ``text`` after all steps but "normalize", with marks. Formulas are in words if they should be.
+        """Return ``text`` after all steps but "normalize", with marks. English formulas are already in words.
 
         changed: receives the names of the steps that changed it.
         line_before: as for ``markup.to_text``.

@@ -15,9 +15,9 @@ _TOKEN = lazy(
 SIZES = lazy(r"\\(?:left|right|[bB]igg?[lrm]?|middle|displaystyle|textstyle|limits|nolimits|nonumber|q?quad|[,;:! ])")
 """Commands for the size of brackets and for spaces. They are not spoken."""
 _LONGEST_CALL = 40
+"""Maximum tokens of the arguments that are looked at to decide whether a letter is a function."""
+_BARS = {"\\vert": "|", "\\lvert": "|", "\\rvert": "|", "\\Vert": "\\|", "\\lVert": "\\|", "\\rVert": "\\|"}
 _CLOSING = {"{": "}", "(": ")", "[": "]", "\\{": "\\}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil"}
-
-
 _THOUSANDS = lazy(r"(?<=\d)(?:\{,\}|\\,)(?=\d{3}(?!\d))")
 _SCRIPTS = lazy(r"(?P<above>[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+)|(?P<below>[₀-₉₊₋]+)|(?P<fraction>[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])")
 _SIGNS = str.maketrans({"∑": "\\sum ", "∏": "\\prod ", "∫": "\\int "})
@@ -26,7 +26,7 @@ _SIGNS = str.maketrans({"∑": "\\sum ", "∏": "\\prod ", "∫": "\\int "})
 def tokens_of(formula: str) -> list[str]:
     """Return the tokens of ``formula``: commands, numbers, runs of letters, and signs."""
     plain = _THOUSANDS.sub(",", formula).translate(_SIGNS)
-    return _TOKEN.findall(_SCRIPTS.sub(_script, plain))
+    return [_BARS.get(token, token) for token in _TOKEN.findall(_SCRIPTS.sub(_script, plain))]
 
 
 def _script(match: re.Match[str]) -> str:

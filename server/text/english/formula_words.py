@@ -1,4 +1,4 @@
-"""How commands of LaTeX and names of functions are read."""
+"""How commands of LaTeX, names of functions and signs of formulas are read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ GREEK = frozenset(
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
     "psi omega".split()
 )
-SPELLED_GREEK = {
+GREEK_LETTERS = {
     "α": "alpha",
     "β": "beta",
     "γ": "gamma",

@@ -12,11 +12,11 @@ from server.text.english.formula_words import (
     DROPPED,
     FUNCTIONS,
     GREEK,
+    GREEK_LETTERS,
     LARGE,
     OPERATORS,
     RELATIONS,
     SETS,
-    SPELLED_GREEK,
     STYLES,
     TEXT,
     VALUES,
@@ -37,6 +37,7 @@ _SILENT = lazy(r"\\(?:[A-Za-z]+\*?|[\\{}_^&|,;:! ])|[{}_^&|\\]")
 _UNIT = lazy(r"\\(?:text|mathrm)")
 _ORNAMENTS = {"\\prime": "prime", "'": "prime", "*": "star", "\\ast": "star", "T": "transpose", "\\top": "transpose"}
 """Exponents that are marks of a variable."""
+_SCRIPTS = ("_", "^", "'", "′", "!")
 _BRACKETS = {"lfloor": "the floor of", "lceil": "the ceiling of"}
 _VECTORS = frozenset(("\\vec", "\\overrightarrow", "\\mathbf"))
 _DEEPEST = 20
@@ -44,7 +45,7 @@ _TYPED_LARGE = frozenset(("sum", "prod", "lim", "max", "min", "sup", "inf"))
 _EQUALITIES = frozenset(("=", "≈", "≡", "\\approx", "\\equiv"))
 _LONG_SIDE = 3
 """Minimum words of a side of an equation that is followed by a comma. Without it "A sub N equals" is hard to hear."""
-_LONG = 4
+_LONG_NUMERATOR = 4
 """Minimum words of a numerator that is followed by a comma, so that its end can be heard."""
 
 
@@ -67,13 +68,13 @@ class _Reader:
     """Reads tokens from left to right.
 
     _before: the kind of what was read last: "value", "function", or nothing after an operator. _called: the tokens are
-    the arguments of a function, where a bar is "given".
+    the arguments of a function, where a bar is "given". _has_columns: "&" separates the columns of a matrix.
     """
 
     def __init__(self, tokens: Sequence[str], depth: int = 0, *, called: bool = False) -> None:
         self._tokens, self._depth, self._called = Tokens(tokens), depth, called
         self._before = ""
-        self._rows = ""
+        self._has_columns = False
 
     def words(self) -> list[str]:
         """Return the words of all tokens."""
@@ -95,8 +96,10 @@ class _Reader:
             if name in ("left", "right"):
                 self._tokens.skip(".")
             return []
-        if token in ("|", "\\|", "\\mid", "\\vert", "\\lvert", "\\rvert"):
-            return self._bar("\\|" if token == "\\|" else "|")
+        if token == "\\mid":
+            return self._operator("given" if self._called else "such that")
+        if token in ("|", "\\|"):
+            return self._bar(token)
         if name in ("cdot", "times") and self._tokens.peek() in _VECTORS:
             return self._operator("dot" if name == "cdot" else "cross")
         if token == "\\not" and self._tokens.peek():
@@ -108,7 +111,7 @@ class _Reader:
             around = self._tokens.before(), self._tokens.peek()
             return self._operator("" if all(map(_DIFFERENTIAL.fullmatch, around)) else "over")
         if token in ("&", "\\\\"):
-            return self._operator("," if token == "&" and self._rows == "matrix" else ";" if token == "\\\\" else "")
+            return self._operator("," if token == "&" and self._has_columns else ";" if token == "\\\\" else "")
         if token in (",", ";", ":", ".", "?") or (token == "!" and self._before != "value"):
             return self._operator(token)
         if token in ("(", "["):
@@ -137,15 +140,13 @@ class _Reader:
         before, self._before = self._before, "value"
         joint = "of" if before == "function" else "times" if before == "value" and token == "(" else ""
         tokens = self._tokens.group(token)
-        if (
-            token == "[" and before != "function" and tokens.count(",") == 1 and self._tokens.peek() != "_"
-        ):  # an interval
+        is_interval = token == "[" and before != "function" and tokens.count(",") == 1 and self._tokens.peek() != "_"
+        if is_interval:
             comma = tokens.index(",")
             return [joint, *self._inner(tokens[:comma]), "to", *self._inner(tokens[comma + 1 :])]
         inside = self._inner(tokens, called=before == "function")
         if token == "[" and self._tokens.skip("_"):  # an antiderivative between its limits
-            below = self._inner(self._tokens.argument())
-            self._tokens.skip("^")
+            below, _ = self._inner(self._tokens.argument()), self._tokens.skip("^")
             return [joint, *inside, ", from", *below, "to", *self._inner(self._tokens.argument())]
         return [joint, *inside, "," if self._tokens.peek() == "^" and len(inside) > 1 else ""]
 
@@ -154,12 +155,12 @@ class _Reader:
         opening, *inside = self._tokens.argument_of_call() or [""]
         if opening != "(":
             return letter == "E" and opening == "["
-        symbols = any(each[-1].isalpha() for each in inside)
-        return letter in _CALLED or (symbols and not any(each in "+-−" for each in inside))
+        is_sum = any(each in "+-−" for each in inside)
+        return letter in _CALLED or (not is_sum and any(each[-1].isalpha() for each in inside))
 
     def _scripts(self, words: list[str]) -> list[str]:
         """Return ``words`` followed by the subscript, exponent, primes and exclamation mark of the value."""
-        while (token := self._tokens.peek()) in ("_", "^", "'", "!", "′", "²", "³") and token:
+        while (token := self._tokens.peek()) in _SCRIPTS:
             if token == "!" and self._before != "value":
                 break
             self._tokens.next()
@@ -171,7 +172,7 @@ class _Reader:
             elif token == "'" and self._tokens.skip("'"):
                 words.append("double prime")
             else:
-                words.append({"'": "prime", "′": "prime", "!": "factorial", "²": "squared", "³": "cubed"}[token])
+                words.append("factorial" if token == "!" else "prime")
         return words
 
     def _subscript(self, below: list[str]) -> list[str]:
@@ -253,7 +254,7 @@ class _Reader:
         if _DIFFERENTIAL.fullmatch("".join(top)) and _DIFFERENTIAL.fullmatch("".join(bottom)):
             self._before = "function" if top[-1] in ("d", "\\partial") else "value"
             return [*above, *below]
-        return [*above, "," if len(" ".join(above).split()) >= _LONG else "", "over", *below]
+        return [*above, "," if len(" ".join(above).split()) >= _LONG_NUMERATOR else "", "over", *below]
 
     def _command(self, name: str) -> list[str]:
         greek = name.lower().removeprefix("var")
@@ -289,7 +290,7 @@ class _Reader:
             if name == "begin" and inside == "array":
                 self._tokens.argument()
             if name == "begin" and (inside.endswith(("matrix", "cases")) or inside == "array"):
-                self._rows = "matrix"
+                self._has_columns = True
                 return [] if inside == "cases" else ["the matrix"]
         return []
 
@@ -310,9 +311,9 @@ class _Reader:
         return [text]
 
     def _plain(self, token: str) -> list[str]:
-        if token in SPELLED_GREEK:
+        if token in GREEK_LETTERS:
             self._before = "function" if self._is_called(token) else "value"
-            return [SPELLED_GREEK[token]]
+            return [GREEK_LETTERS[token]]
         if token in VALUES and not token.isalpha():
             return [VALUES[token]]
         if token[-1].isdecimal():

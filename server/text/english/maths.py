@@ -5,67 +5,28 @@ from __future__ import annotations
 import re
 
 from server.text.english import fractions, letters, numbers
+from server.text.english.formula_words import GREEK_LETTERS, OPERATORS, RELATIONS
 from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
 _SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ"
 _DOWN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789+-")
-_OPERATORS = {
+_OPERATORS = {sign: words for sign, words in (RELATIONS | OPERATORS).items() if not sign.isalpha()} | {
     "==": "equals equals",
-    "!=": "is not equal to",
-    "<=": "is less than or equal to",
-    ">=": "is greater than or equal to",
-    "=": "equals",
-    "+": "plus",
-    "-": "minus",
-    "−": "minus",
     "–": "minus",
-    "*": "times",
-    "×": "times",
-    "·": "times",
-    "⋅": "times",
     "x": "times",
-    "÷": "divided by",
     "/": "divided by",
-    "<": "is less than",
-    ">": "is greater than",
-    "≤": "is less than or equal to",
-    "≥": "is greater than or equal to",
-    "≠": "is not equal to",
-    "≈": "is approximately equal to",
-    "±": "plus or minus",
-    "≡": "is equivalent to",
-    "∝": "is proportional to",
     "%": "mod",
-}
-_GREEK = {
-    "π": "pi",
-    "α": "alpha",
-    "β": "beta",
-    "γ": "gamma",
-    "δ": "delta",
-    "Δ": "delta",
-    "ε": "epsilon",
-    "θ": "theta",
-    "λ": "lambda",
-    "μ": "mu",
-    "σ": "sigma",
-    "Σ": "sigma",
-    "φ": "phi",
-    "ω": "omega",
-    "Ω": "omega",
-    "ρ": "rho",
-    "τ": "tau",
 }
 WORDS = "is|of|at|be|by|in|on|or|to|up|we|so|no|my|me|it|if|he|go|do|as|am|an|us|oh|ok|hi|vs|cm|mm|km|kg|mg|pi"
 """Words of two letters, which are not a product of two variables."""
-_NAMED_GREEK = tuple(letter for letter in _GREEK if letter not in "μΩ")
+_NAMED_GREEK = tuple(letter for letter in GREEK_LETTERS if letter not in "μΩ")
 """Greek letters that are read by name everywhere. The others can also be units."""
 _LETTER = rf"(?<![α-ωΑ-Ω])[{''.join(_NAMED_GREEK)}](?![α-ωΑ-Ω])"
 _NUMBER = r"\d{1,30}(?:,\d{3}){0,8}(?:\.\d{1,30})?"
 _POWER = rf"(?:[{_SUPERSCRIPTS}]{{1,6}}|\^(?:\(-?\w{{1,6}}\)|-?\w{{1,6}}))"
-_GREEK_LETTERS = "".join(_GREEK)
+_GREEK_LETTERS = "".join(GREEK_LETTERS)
 _ATOM = rf"""
     (?: {_NUMBER} (?:/\d{{1,6}}(?!\d))? (?:[a-z]{{1,2}}(?![a-z\d]))?    # 12, 3/4, 3x, 2ab
       | (?!(?:{WORDS})(?!\w)) [a-zA-Z{_GREEK_LETTERS}] (?:[a-z](?![a-zA-Z0-9_']))? (?![a-zA-Z0-9_'])    # x, mc
@@ -123,7 +84,7 @@ def _token(token: re.Match[str], text: str, before: list[str]) -> str:
             follows = text[token.end() :].lstrip()
             if follows[:1].isdigit() and before and before[-1] not in _OPERATORS.values():
                 return "times"
-        return _GREEK[value] if value in _GREEK else _name(value)
+        return GREEK_LETTERS[value] if value in GREEK_LETTERS else _name(value)
     return _operator(value, token, text, before)
 
 
@@ -181,7 +142,7 @@ def _root(match: re.Match[str]) -> str:
 
 
 FIRST: tuple[Rule, ...] = (
-    rule(_LETTER, lambda match: f" {_GREEK[match[0]]} ", _NAMED_GREEK),
+    rule(_LETTER, lambda match: f" {GREEK_LETTERS[match[0]]} ", _NAMED_GREEK),
     rule(_SUBSCRIPT, lambda match: match[0].translate(_SUBSCRIPTS), tuple("₀₁₂₃₄₅₆₇₈₉₊₋")),
 )
 """Run before all rules that look for digits."""

@@ -42,6 +42,11 @@ def test_dollar_signs_of_prices_enclose_no_formula(text):
     assert spoken(text, "english", ("markup",)).text == text
 
 
+@pytest.mark.parametrize("typed", [r"$|x| < 5$", r"$\lvert x \rvert < 5$", r"$\left|x\right| < 5$"])
+def test_every_kind_of_bar_encloses_an_absolute_value(typed):
+    assert spoken(f"So {typed} holds.", "english").text == "So the absolute value of X is less than five holds."
+
+
 @pytest.mark.parametrize("typed", ["$x^2$", "$$x^2$$", r"\(x^2\)", r"\[x^2\]", "$$\nx^2\n$$"])
 def test_every_mark_of_latex_encloses_a_formula(typed):
     assert spoken(f"So {typed} is it.", "english").text == "So X squared is it."
