@@ -41,7 +41,7 @@ from engine.talker.native.weight_formats import configured_format
 from engine.talker.request_thread import RequestThread
 from engine.talker.requests import RequestReader, resolve
 from engine.talker.stage import TalkerStage
-from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
+from engine.transfer import LinkClosed, MultiEndpoint, MultiSide, Side, Wakeup, pair
 
 FRAME_WINDOW = 64
 """Credit of a frames stream, in frames: how far Code2Wav may be behind the talker (5 s of audio)."""
@@ -57,11 +57,11 @@ def main() -> None:
     config = EngineConfig.model_validate_json(config_json)
     prepare_process(config.log_format, int(parent))
     wakeup = Wakeup()
-    with Side.from_argument(requests).attach(wakeup) as endpoint:
-        run(config, endpoint, Side.from_argument(audio), wakeup)
+    with MultiSide.from_argument(requests).attach(wakeup) as endpoint:
+        run(config, endpoint, MultiSide.from_argument(audio), wakeup)
 
 
-def run(config: EngineConfig, requests: Endpoint, audio: Side, requests_wakeup: Wakeup) -> None:
+def run(config: EngineConfig, requests: MultiEndpoint, audio: MultiSide, requests_wakeup: Wakeup) -> None:
     """Load both stages, report the result on the READY stream, and step until the client or Code2Wav disconnects.
 
     requests_wakeup: the condition that ``requests`` is attached to.
@@ -71,7 +71,7 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, requests_wakeup: 
     frames_side, code2wav_side = pair(window=FRAME_WINDOW)
     frames = frames_side.attach(wakeup, reserve=FRAMES_IN_FLIGHT)
     join_code2wav: Callable[[], None] | None = None
-    unused = [code2wav_side, audio]
+    unused: list[Side | MultiSide] = [code2wav_side, audio]
     try:
         return_freed_memory()
         device = choose_device(config)
@@ -147,7 +147,7 @@ def _load(
     memory: GpuMemory | None,
     plan: CpuPlan | None,
     compute: ComputeThread | None,
-    requests: Endpoint,
+    requests: MultiEndpoint,
 ) -> tuple[Talker, RequestReader, EngineInfo]:
     started = time.monotonic()
     prepare_torch(config)

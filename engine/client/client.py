@@ -12,9 +12,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.client.open_requests import OpenRequests
 from engine.client.process import EngineProcess
 from engine.client.restarts import EngineRestarts
-from engine.client.stream import ResponseQueue, SpeechStream, unreachable_error
+from engine.client.stream import ResponseQueue, SpeechStream
 from engine.client.voice_requests import Kill, VoiceRequests
 from engine.client.watchdog import Reason, Stats, Watchdog
 from engine.config import EngineConfig
@@ -22,7 +23,7 @@ from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnav
 from engine.protocol.engine import OnEngine, ignore_engine
 from engine.protocol.messages import READY, RequestKind, pack_request
 from engine.protocol.request import EngineInfo, SpeechRequest, Voice
-from engine.transfer import Kind, Record, TransferError
+from engine.transfer import Kind, Record, Side
 
 State = Literal["starting", "ready", "failed", "closed"]
 _FIRST_CHECK_TIMEOUT_STALLS = 3
@@ -49,9 +50,8 @@ class EngineClient:
         self._info: EngineInfo | None = None
         self._failure: EngineError = EngineUnavailable("the engine is starting; retry later")
         self._changed = asyncio.Event()
-        self._stream_ids = itertools.count(1)
-        self._open_requests: dict[int, ResponseQueue] = {}
-        self._probes: dict[int, ResponseQueue] = {}
+        numbers = itertools.count(READY + 1)
+        self._open_requests, self._probes = OpenRequests(numbers), OpenRequests(numbers)
         self._worker: EngineProcess | None = None
         self._watchdog: Watchdog | None = None
         self._verification: asyncio.Task[None] | None = None
@@ -130,6 +130,28 @@ class EngineClient:
         """Raise the EngineError that says why the engine accepts no requests, if it does not. Never waits."""
         self._ready_worker()
 
+    @property
+    def runs(self) -> int:
+        """Number of engine processes that were started."""
+        return self._restarts.starts
+
+    def join(self, peer: int) -> tuple[Side, Side]:
+        """Return the sides of a request link and an audio link with which another process uses the engine process.
+
+        peer: the number of these links, from 1, which was not used before. Raises EngineError or OSError.
+        """
+        return self._ready_worker().join(peer)
+
+    def report_model_failure(self) -> None:
+        """Check the models, because they failed on a request of another process."""
+        if self._watchdog is not None:
+            self._watchdog.request_failed()
+
+    def report_stall(self, message: str) -> None:
+        """Kill the engine process, because it has not answered another process."""
+        if self._worker is not None:
+            self._kill(self._worker, "stalled", message)
+
     async def start(self) -> None:
         """Start the engine process. It loads the checkpoint in the background."""
         self._loop = asyncio.get_running_loop()
@@ -165,7 +187,7 @@ class EngineClient:
         worker = self._ready_worker()
         if self._watchdog is not None:
             self._watchdog.request_submitted()
-        responses = self._open(worker, pack_request(RequestKind.SPEECH, request.to_bytes()), self._open_requests)
+        responses = self._open_requests.open(worker.links, pack_request(RequestKind.SPEECH, request.to_bytes()))
         on_engine(self._name, False)
         return SpeechStream(responses)
 
@@ -210,17 +232,7 @@ class EngineClient:
 
     def _open_voice_request(self, payload: bytes) -> tuple[ResponseQueue, Kill]:
         worker = self._ready_worker()
-        return self._open(worker, payload, self._open_requests), partial(self._kill, worker, "stalled")
-
-    def _open(self, worker: EngineProcess, payload: bytes, open_requests: dict[int, ResponseQueue]) -> ResponseQueue:
-        number = next(self._stream_ids)
-        responses = ResponseQueue(number, worker, open_requests)
-        try:
-            worker.requests.open(number, payload)
-        except TransferError as error:
-            open_requests.pop(number, None)
-            raise unreachable_error(error) from error
-        return responses
+        return self._open_requests.open(worker.links, payload), partial(self._kill, worker, "stalled")
 
     def _launch(self) -> None:
         self._worker = worker = EngineProcess(
@@ -253,13 +265,12 @@ class EngineClient:
                 continue
             if record.kind is Kind.DATA:
                 watchdog.audio_received()
-            elif record.kind is Kind.FAIL and _is_model_failure(record.payload):
+            elif record.kind is Kind.FAIL and is_model_failure(record.payload):
                 watchdog.request_failed()
 
     def _put(self, record: Record) -> None:
-        responses = self._open_requests.get(record.stream) or self._probes.get(record.stream)
-        if responses is not None:
-            responses.put(record)
+        self._open_requests.put(record)
+        self._probes.put(record)
 
     def _handle_ready(self, worker: EngineProcess, record: Record) -> None:
         if record.kind is Kind.END:
@@ -277,7 +288,7 @@ class EngineClient:
         self._watchdog = Watchdog(
             self._config,
             info,
-            open_stream=lambda payload: self._open(worker, payload, self._probes),
+            open_stream=lambda payload: self._probes.open(worker.links, payload),
             in_flight=lambda: len(self._open_requests),
             kill=lambda reason, message: self._kill(worker, reason, message),
             on_change=self._on_change,
@@ -326,8 +337,8 @@ class EngineClient:
             self._load_timer.cancel()
 
     def _fail_all(self, error: EngineError) -> None:
-        for responses in [*self._open_requests.values(), *self._probes.values()]:
-            responses.fail(error)
+        self._open_requests.fail_all(error)
+        self._probes.fail_all(error)
 
     def _set_state(self, state: State, failure: EngineError) -> None:
         """Set the state, and the error to raise while it is not "ready". Wake up the waiters for a state change."""
@@ -337,6 +348,6 @@ class EngineClient:
         self._on_change()
 
 
-def _is_model_failure(payload: bytes) -> bool:
+def is_model_failure(payload: bytes) -> bool:
     """Return whether a FAIL record reports a failure of the models, not a bad request or the end of the process."""
     return bool(payload) and isinstance(EngineError.from_bytes(payload), EngineFailed)

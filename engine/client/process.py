@@ -1,4 +1,4 @@
-"""One run of the engine process, from the client's side: its links, records and exit. Imports no torch."""
+"""One run of the engine process, from the client's side: its links and its exit. Imports no torch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from engine.client.credits import CreditBatch
+from engine.client.links import AUDIO_WINDOW, RING_BYTES, EngineLinks
 from engine.config import EngineConfig
 from engine.system.gpus import with_gpu
-from engine.transfer import Kind, LoopWakeup, Record, Side, pair, spawn
+from engine.transfer import MultiSide, Record, Side, multi_pair, spawn
 
-AUDIO_WINDOW = 128
-"""Credit of an audio stream, in frames: how far a client may be behind Code2Wav (10 s of audio)."""
-_REQUEST_CAPACITY = 8 << 20
-_AUDIO_CAPACITY = 8 << 20
-_REQUEST_BACKLOG = 64 << 20
-"""Maximum bytes of requests queued in this process while the request ring is full, so that submitting never blocks."""
 _EXIT_TIMEOUT_S = 1.0
 """Timeout for a worker to exit by itself after its links are closed. Then it is killed."""
 _KILL_TIMEOUT_S = 10.0
@@ -36,40 +30,52 @@ OnRecords = Callable[["EngineProcess", list[Record], list[Record]], None]
 class EngineProcess:
     """Starts the engine process and receives its records in the event loop until the process ends or is closed.
 
-    The worker exits when stage 2 exits, so the end of the request link means that the whole engine has ended. The
-    reason for a failed start arrives before that. The worker has its own process group, so that a terminal's Ctrl-C
-    only reaches its parent.
+    The reason for a failed start arrives before the end of the links. The worker has its own process group, so that a
+    terminal's Ctrl-C only reaches its parent.
 
     on_records: called with new records. on_exit: called once after the last record, unless ``close`` was called before.
+
+    Attributes:
+        links: this process's links to the worker.
     """
 
     def __init__(self, config: EngineConfig, on_records: OnRecords, on_exit: Callable[[EngineProcess], None]) -> None:
-        self._on_records, self._on_exit = on_records, on_exit
-        self._wakeup = LoopWakeup(asyncio.get_running_loop(), self._receive, self._has_records)
         environment = _environment(config.gpu)
-        (requests, worker_requests), (audio, worker_audio) = _links()
-        sides = [worker_requests, worker_audio]
-        command = [sys.executable, "-m", "engine.worker", config.model_dump_json()]
-        command += [*(side.to_argument() for side in sides), str(os.getpid())]
-        try:
-            self.process = spawn(command, sides, env=environment, process_group=0)
-        except OSError:
-            requests.close()
-            audio.close()
-            raise
+        requests, worker_requests, self._request_joiner = multi_pair(window=1, capacity=RING_BYTES)
         with contextlib.ExitStack() as undo:
+            undo.callback(self._request_joiner.close)
+            undo.callback(requests.close)
+            with contextlib.ExitStack() as not_spawned:
+                not_spawned.callback(worker_requests.close)
+                audio, worker_audio, self._audio_joiner = multi_pair(window=AUDIO_WINDOW, capacity=RING_BYTES)
+                not_spawned.pop_all()
+            undo.callback(self._audio_joiner.close)
+            undo.callback(audio.close)
+            self.process = _start(config, environment, worker_requests, worker_audio)
+            undo.pop_all()
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._close_joiners)
             undo.callback(self._reap)
             undo.callback(self.kill)
-            try:
-                self.requests = requests.attach(self._wakeup, backlog=_REQUEST_BACKLOG)
-            except (OSError, RuntimeError):
-                audio.close()
-                raise
-            undo.callback(self.requests.close)
-            undo.callback(self._wakeup.stop)
-            self.audio = audio.attach(self._wakeup)
+            self.links = EngineLinks(
+                requests,
+                audio,
+                lambda responses, chunks: on_records(self, responses, chunks),
+                lambda: on_exit(self),
+            )
             undo.pop_all()
-        self.credits = CreditBatch(self.audio)
+
+    def join(self, peer: int) -> tuple[Side, Side]:
+        """Return the sides of a request link and an audio link for another process. Raises OSError.
+
+        peer: its number, from 1, which was not used before.
+        """
+        audio = self._audio_joiner.join(peer)
+        try:
+            return self._request_joiner.join(peer), audio
+        except OSError:
+            audio.close()
+            raise
 
     def kill(self) -> None:
         """Kill the worker and the processes that it started, even if they are suspended."""
@@ -78,12 +84,12 @@ class EngineProcess:
 
     async def close(self, timeout: float = _EXIT_TIMEOUT_S) -> None:
         """Close the links and wait for the worker to exit. Kill what is left of it after ``timeout`` seconds."""
-        self._wakeup.stop()
+        self.links.stop()
+        self._close_joiners()
         await asyncio.to_thread(self._close, timeout)
 
     def _close(self, timeout: float) -> None:
-        self.requests.close()
-        self.audio.close()
+        self.links.close()
         try:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -91,49 +97,24 @@ class EngineProcess:
         self.kill()  # even if the worker has exited: a process that it started may still run
         self._reap()
 
+    def _close_joiners(self) -> None:
+        self._request_joiner.close()
+        self._audio_joiner.close()
+
     def _reap(self) -> None:
         try:
             self.process.wait(_KILL_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             _log.error("the engine process %d has not exited %g s after SIGKILL", self.process.pid, _KILL_TIMEOUT_S)
 
-    def _receive(self) -> None:
-        try:
-            responses, audio = self.requests.receive(), self._receive_audio()
-            if responses or audio:
-                self._on_records(self, responses, audio)
-            if self.requests.alive:
-                return
-        except Exception:
-            _log.exception("receiving records from the engine process failed")
-        self._wakeup.stop()
-        self._on_exit(self)
 
-    def _receive_audio(self) -> list[Record]:
-        """Return new audio records, without OPEN records, which announce nothing.
-
-        A FAIL record without an error says only that the link is dead. It is left out: ``on_exit`` follows, and before
-        that the client would submit a moved request to the same process again.
-        """
-        records = self.audio.receive()
-        return [each for each in records if each.kind is not Kind.OPEN and (each.kind is not Kind.FAIL or each.payload)]
-
-    def _has_records(self) -> bool:
-        return not self.requests.alive or self.requests.pending() or self.audio.pending()
-
-
-def _links() -> tuple[tuple[Side, Side], tuple[Side, Side]]:
-    """Return both sides of the request link and of the audio link, the client's side first.
-
-    If the second link cannot be created, closes the first one and raises OSError.
-    """
-    requests = pair(window=1, capacity=_REQUEST_CAPACITY)
-    try:
-        return requests, pair(window=AUDIO_WINDOW, capacity=_AUDIO_CAPACITY)
-    except OSError:
-        for side in requests:
-            side.close()
-        raise
+def _start(
+    config: EngineConfig, environment: dict[str, str], requests: MultiSide, audio: MultiSide
+) -> subprocess.Popen[bytes]:
+    """Start the worker with its sides of the links, and close them in this process. Raises OSError."""
+    command = [sys.executable, "-m", "engine.worker", config.model_dump_json()]
+    command += [requests.to_argument(), audio.to_argument(), str(os.getpid())]
+    return spawn(command, [requests, audio], env=environment, process_group=0)
 
 
 def _environment(gpu: int | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import MutableMapping
 from typing import Self
 
-from engine.client.process import EngineProcess
+from engine.client.links import EngineLinks
 from engine.errors import EngineError, EngineFailed, EngineUnavailable
 from engine.protocol.messages import pack_text_delta
 from engine.protocol.request import AudioChunk, Completion
@@ -29,9 +29,9 @@ class ResponseQueue:
     It adds itself to ``open_requests``, and removes itself when the request is over. Use it in the client's event loop.
     """
 
-    def __init__(self, number: int, worker: EngineProcess, open_requests: MutableMapping[int, ResponseQueue]) -> None:
+    def __init__(self, number: int, links: EngineLinks, open_requests: MutableMapping[int, ResponseQueue]) -> None:
         self.number = number
-        self._worker, self._open_requests = worker, open_requests
+        self._links, self._open_requests = links, open_requests
         self._records: asyncio.Queue[Record | EngineError] = asyncio.Queue()
         self._aborted = False
         open_requests[number] = self
@@ -42,7 +42,7 @@ class ResponseQueue:
             self.close()
             self._records.put_nowait(record)
         elif self._aborted:
-            self._worker.audio.cancel(self.number)
+            self._links.audio.cancel(self.number)
         elif record.kind is Kind.DATA:
             self._records.put_nowait(record)
 
@@ -81,12 +81,12 @@ class ResponseQueue:
 
     def release(self, record: Record) -> None:
         """Return the credit of a consumed DATA record to its producer."""
-        self._worker.credits.add(self.number, record.units)
+        self._links.credits.add(self.number, record.units)
 
     def send(self, payload: bytes) -> None:
         """Send more data of the request. No-op once the request is over."""
         if not self._aborted and self.number in self._open_requests:
-            self._worker.requests.send(self.number, payload, 0)
+            self._links.requests.send(self.number, payload, 0)
 
     def abort(self) -> None:
         """Abort the request and discard its queued records. Its terminal record still arrives and closes the queue."""
@@ -94,8 +94,8 @@ class ResponseQueue:
             self._aborted = True
             while not self._records.empty():
                 self._records.get_nowait()
-            self._worker.requests.fail(self.number)
-            self._worker.audio.cancel(self.number)
+            self._links.requests.fail(self.number)
+            self._links.audio.cancel(self.number)
 
     def abandon(self, error: EngineError) -> None:
         """Abort the request and raise ``error`` to its reader. No-op once the request is over."""
@@ -106,7 +106,7 @@ class ResponseQueue:
     def close(self) -> None:
         """Remove the request from ``open_requests``. Also end its request stream, unless it was aborted."""
         if self._open_requests.pop(self.number, None) is not None and not self._aborted:
-            self._worker.requests.end(self.number)
+            self._links.requests.end(self.number)
 
 
 class SpeechStream:

@@ -38,6 +38,8 @@ _RETRY_SECONDS = 0.5
 """Pause between a failed model check and the next one."""
 _CHECK_FRAMES = 2
 """Frames of the utterance of a model check."""
+_BATCHES, _SLOTS_WANTED = "code2wav_batches", ("talker_slots", "talker_waiting")
+"""Statistics of the engine: batches of audio that were sent; utterances that have a slot, and that wait for one."""
 _log = logging.getLogger(__name__)
 
 
@@ -80,7 +82,7 @@ class Watchdog:
     audio to send when the talker hangs. A model check is a short utterance.
 
     open_stream: opens a stream with the given payload; raises EngineUnavailable.
-    in_flight: returns the number of open requests.
+    in_flight: returns the number of open requests of this process. Those of others are known from the statistics.
     kill: kills the process, given the reason and a message for the log.
     on_change: is called when ``stalled``, ``suspect`` or the result of ``raise_if_unhealthy`` may have changed.
     """
@@ -152,7 +154,7 @@ class Watchdog:
 
     def check_if_idle(self) -> None:
         """Start a model check, unless audio was received recently or all slots may be in use."""
-        if self._seconds_since_audio() > _IDLE_SECONDS and self._in_flight() < self._slots:
+        if self._seconds_since_audio() > _IDLE_SECONDS and self._has_free_slot():
             self._start_checks()
 
     def request_submitted(self) -> None:
@@ -240,11 +242,18 @@ class Watchdog:
             return None
         self._last_answer_at = time.monotonic()
         self._unanswered_since = None
+        if self.stats is not None and stats.get(_BATCHES, 0) > self.stats.get(_BATCHES, 0):
+            self._last_audio_at = self._last_answer_at  # also the audio of other processes
         self.stats = stats
         if self._stall_reported:
             self._stall_reported = False
             self._on_change()
         return stats
+
+    def _has_free_slot(self) -> bool:
+        """Return whether a check finds a free slot, as far as is known."""
+        used = 0 if self.stats is None else sum(self.stats.get(each, 0) for each in _SLOTS_WANTED)
+        return max(used, self._in_flight()) < self._slots
 
     def _seconds_since_audio(self) -> float:
         """Return the seconds since the models last produced audio."""
@@ -263,7 +272,7 @@ class Watchdog:
     async def _check_repeatedly(self) -> None:
         """Check the models until a check succeeds. Kill the process after ``_MAX_FAILED_CHECKS`` failures in a row."""
         for number in range(1, _MAX_FAILED_CHECKS + 1):
-            if self._in_flight() >= self._slots:
+            if not self._has_free_slot():
                 return  # the check could wait for a slot; the open requests test the models
             try:
                 await self.check_models(self._stall_seconds)

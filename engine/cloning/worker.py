@@ -14,7 +14,7 @@ from engine.cloning.encoder import ReferenceEncoder, cache_key
 from engine.errors import EngineError, EngineFailed
 from engine.protocol.messages import EncodeRequest, pack_voice
 from engine.protocol.request import Voice
-from engine.transfer import Endpoint, TransferError
+from engine.transfer import MultiEndpoint, TransferError
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class CloningWorker:
     are batched if the encoder gains from it. A batch never waits for further requests. The thread is a daemon.
     """
 
-    def __init__(self, encoder: ReferenceEncoder, requests: Endpoint) -> None:
+    def __init__(self, encoder: ReferenceEncoder, requests: MultiEndpoint) -> None:
         self._encoder, self._requests = encoder, requests
         self._queue: queue.SimpleQueue[_QueuedRequest] = queue.SimpleQueue()
         self._waiting: deque[_QueuedRequest] = deque()

@@ -21,13 +21,15 @@ from engine.errors import EngineError, EngineFailed
 from engine.protocol.messages import READY
 from engine.system.gpus import with_gpu
 from engine.system.process import freeze_gc
-from engine.transfer import Endpoint, Kind, LinkClosed, Side, Wakeup, spawn
+from engine.transfer import Endpoint, Kind, LinkClosed, MultiEndpoint, MultiSide, Side, Wakeup, spawn
 
 _EXIT_TIMEOUT_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-def start(config: EngineConfig, frames: Side, audio: Side, compute: ComputeThread | None = None) -> Callable[[], None]:
+def start(
+    config: EngineConfig, frames: Side, audio: MultiSide, compute: ComputeThread | None = None
+) -> Callable[[], None]:
     """Start stage 2 on its sides of the two links. Return a function that waits until stage 2 has ended.
 
     compute: the thread to compute in, for ``placement: thread``.
@@ -55,7 +57,7 @@ def start(config: EngineConfig, frames: Side, audio: Side, compute: ComputeThrea
     return lambda: _wait(process)
 
 
-def serve(config: EngineConfig, frames_side: Side, audio_side: Side, compute: ComputeThread | None = None) -> None:
+def serve(config: EngineConfig, frames_side: Side, audio_side: MultiSide, compute: ComputeThread | None = None) -> None:
     """Load stage 2, report the result on stream READY of the frames link, and run until either link is closed."""
     wakeup = Wakeup()
     with frames_side.attach(wakeup) as frames, audio_side.attach(wakeup) as audio:
@@ -69,7 +71,7 @@ def serve(config: EngineConfig, frames_side: Side, audio_side: Side, compute: Co
 
 
 def _run(
-    config: EngineConfig, frames: Endpoint, audio: Endpoint, wakeup: Wakeup, compute: ComputeThread | None
+    config: EngineConfig, frames: Endpoint, audio: MultiEndpoint, wakeup: Wakeup, compute: ComputeThread | None
 ) -> None:
     try:
         decoder = load_decoder(config, compute)

@@ -7,7 +7,7 @@ import sys
 from engine.code2wav.launch import serve
 from engine.config import EngineConfig
 from engine.system.process import exit_immediately, prepare_process
-from engine.transfer import Side
+from engine.transfer import MultiSide, Side
 
 
 def main() -> None:
@@ -15,7 +15,7 @@ def main() -> None:
     config_json, frames, audio, parent = sys.argv[1:]
     config = EngineConfig.model_validate_json(config_json)
     prepare_process(config.log_format, int(parent))
-    serve(config, Side.from_argument(frames), Side.from_argument(audio))
+    serve(config, Side.from_argument(frames), MultiSide.from_argument(audio))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.code2wav.schedule import Progress
 from engine.protocol.messages import StreamHeader
 from engine.protocol.request import CODEBOOKS, Completion, FinishReason
-from engine.transfer import Endpoint, Kind, Record, rows_of
+from engine.transfer import Endpoint, Kind, MultiEndpoint, Record, rows_of
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +43,7 @@ class StreamTable:
     frames: link from the talker, carries codec frames. audio: link to the engine client, carries audio chunks.
     """
 
-    def __init__(self, frames: Endpoint, audio: Endpoint) -> None:
+    def __init__(self, frames: Endpoint, audio: MultiEndpoint) -> None:
         self._frames, self._audio = frames, audio
         self.streams: dict[int, Stream] = {}
         """Streams by number, from OPEN until ``remove``."""

@@ -20,7 +20,7 @@ from engine.config import Code2WavConfig
 from engine.errors import EngineFailed
 from engine.protocol.request import AudioChunk
 from engine.protocol.samples import NAN_SAMPLE
-from engine.transfer import Endpoint, Kind, Wakeup
+from engine.transfer import Endpoint, Kind, MultiEndpoint, Wakeup
 
 _MAX_FAILED_BATCHES = 3
 """Consecutive failures after which the stage ends, so that the engine restarts: the device is probably broken."""
@@ -52,7 +52,7 @@ class Code2WavStage:
         config: Code2WavConfig,
         *,
         frames: Endpoint,
-        audio: Endpoint,
+        audio: MultiEndpoint,
         wakeup: Wakeup,
     ) -> None:
         self._decoder = decoder

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.client.client import EngineClient, State
+from engine.client.shared_engine import SharedEngine
 from engine.client.watchdog import Stats
 from engine.config import EngineConfig
 from engine.errors import EngineError, EngineFailed, EngineUnavailable
@@ -16,6 +17,10 @@ from engine.protocol.request import EngineInfo
 _RELOAD_SECONDS = 30.0
 """Pause before an engine that could not be loaded is loaded again, while another engine of its pool works."""
 _log = logging.getLogger(__name__)
+MemberClient = EngineClient | SharedEngine
+"""The client of an engine, whose process this process runs, or another one."""
+MakeClient = Callable[[EngineConfig, str, Callable[[], None]], MemberClient]
+"""Makes the client of an engine, from its configuration, its label and what to call when its state may have changed."""
 
 
 class PoolMember:
@@ -24,17 +29,18 @@ class PoolMember:
     During a reload it belongs to two pools: requests in flight still use the old one.
 
     config: the configuration of the engine. name: of the engine. model: the name of its model, for the log.
+    make_client: makes its client; None for an ``EngineClient``, which runs the engine process.
     """
 
-    def __init__(self, config: EngineConfig, name: str, model: str = "") -> None:
-        self.name, self.config = name, config
+    def __init__(self, config: EngineConfig, name: str, model: str = "", make_client: MakeClient | None = None) -> None:
+        self.name, self.config, self._make_client = name, config, make_client
         self.label = f"{model}/{name}" if model else name
         """Its name in the log."""
         self.slots = config.talker.slots
         self.last_info: EngineInfo | None = None
         """What the checkpoint can do; None until the engine was ready for the first time."""
         self._observers: list[Callable[[], None]] = []
-        self._client: EngineClient | None = None
+        self._client: MemberClient | None = None
         self._failure: EngineError | None = None
         self._closing: asyncio.Task[None] | None = None
         self._loading: asyncio.Task[None] | None = None
@@ -42,9 +48,14 @@ class PoolMember:
         self._earlier_restarts = Counter(crashed=0, stalled=0, failed=0)
 
     @property
-    def client(self) -> EngineClient | None:
+    def client(self) -> MemberClient | None:
         """The client; None while the engine is not loaded."""
         return self._client
+
+    @property
+    def owned(self) -> EngineClient | None:
+        """The client, if this process runs the engine process."""
+        return self._client if isinstance(self._client, EngineClient) else None
 
     @property
     def state(self) -> State | None:
@@ -160,7 +171,8 @@ class PoolMember:
         try:
             if self._closing is not None:
                 await asyncio.wait({self._closing})
-            client = EngineClient(self.config, self.label, self._handle_change)
+            make_client = self._make_client or EngineClient
+            client = make_client(self.config, self.label, self._handle_change)
             try:
                 await client.start()
             except EngineError as error:
@@ -183,19 +195,23 @@ class PoolMember:
         self.unload()
         self.start_loading()
 
-    def _all_restarts(self, client: EngineClient) -> Counter[str]:
+    def _all_restarts(self, client: MemberClient) -> Counter[str]:
         counts = Counter(client.restarts)
         counts.update(self._earlier_restarts)
         return counts
 
 
 def members_for(
-    configs: Sequence[EngineConfig], model: str, kept: list[PoolMember], names: Iterator[int]
+    configs: Sequence[EngineConfig],
+    model: str,
+    kept: list[PoolMember],
+    names: Iterator[int],
+    make_client: MakeClient | None,
 ) -> tuple[list[PoolMember], list[PoolMember]]:
     """Return an engine for each configuration, and those of them that are new.
 
     model: the name of their model. kept: engines to use instead of new ones with the same configuration; those that are
-    used are removed. names: the names of new engines; names in use are skipped.
+    used are removed. names: the names of new engines; names in use are skipped. make_client: makes their clients.
     """
     members: list[PoolMember | None] = []
     used: set[str] = set()
@@ -206,7 +222,11 @@ def members_for(
             used.add(same.name)
         members.append(same)
     free = (str(number) for number in names if str(number) not in used)
-    new = [PoolMember(config, next(free), model) for config, each in zip(configs, members, strict=True) if each is None]
+    new = [
+        PoolMember(config, next(free), model, make_client)
+        for config, each in zip(configs, members, strict=True)
+        if each is None
+    ]
     rest = iter(new)
     return [next(rest) if each is None else each for each in members], new
 

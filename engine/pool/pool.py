@@ -13,10 +13,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.client.client import EngineClient
 from engine.config import EngineConfig
 from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnavailable
-from engine.pool.member import PoolMember, members_for, stats_or_last, total
+from engine.pool.member import MakeClient, MemberClient, PoolMember, members_for, stats_or_last, total
 from engine.pool.routing import in_order_of_preference
 from engine.pool.stream import Placement, PooledStream
 from engine.protocol.engine import OnEngine, ignore_engine
@@ -47,6 +46,7 @@ class EnginePool:
         kept: engines of other pools, each of which is used instead of a new one with the same configuration. Those
             that are used are removed from the list.
         names: the names of new engines.
+        make_client: makes the clients of new engines; see ``PoolMember``.
     """
 
     def __init__(
@@ -60,11 +60,12 @@ class EnginePool:
         model: str = "",
         kept: list[PoolMember] | None = None,
         names: Iterator[int] | None = None,
+        make_client: MakeClient | None = None,
     ) -> None:
         self._load_seconds, self._keep_alive, self._on_capacity = load_seconds, keep_alive, on_capacity
         self._restart_seconds = load_seconds if restart_seconds is None else restart_seconds
         self._members, self._new = members_for(
-            configs, model, [] if kept is None else kept, itertools.count() if names is None else names
+            configs, model, [] if kept is None else kept, itertools.count() if names is None else names, make_client
         )
         self._unheard: dict[PoolMember, set[PooledStream]] = {member: set() for member in self._members}
         self._changed = asyncio.Event()
@@ -265,7 +266,7 @@ class EnginePool:
                 _log.info("loading engine %s on demand", member.label)
                 member.start_loading()
 
-    async def _call(self, call: Callable[[EngineClient], Awaitable[T]]) -> T:
+    async def _call(self, call: Callable[[MemberClient], Awaitable[T]]) -> T:
         """Return the result of ``call`` for the engine with the fewest requests, or of another one if that is lost."""
         self._calls += 1
         try:
@@ -275,13 +276,13 @@ class EnginePool:
         finally:
             self._calls -= 1
 
-    async def _available_client(self, *, moved: bool) -> EngineClient:
-        def available() -> EngineClient | None:
+    async def _available_client(self, *, moved: bool) -> MemberClient:
+        def available() -> MemberClient | None:
             self._prepare()
             candidates = self._candidates(None, moved=moved)
             return candidates[0].client if candidates else None
 
-        client = await self._wait_for(available)
+        client: MemberClient | None = await self._wait_for(available)
         assert client is not None
         return client
 

@@ -20,7 +20,7 @@ from engine.protocol.messages import RequestKind, unpack_request, unpack_text_de
 from engine.protocol.request import SamplingParams, SpeechRequest
 from engine.talker.base import Sampling
 from engine.talker.sampling_params import CODEBOOK0_PREFIX, RANGES, RESIDUAL_PREFIX, CodebookParams
-from engine.transfer import Endpoint, Kind, Record
+from engine.transfer import Kind, MultiEndpoint, Record
 
 _log = logging.getLogger(__name__)
 _LOWEST_TEMPERATURE = 1e-3
@@ -96,7 +96,7 @@ class VoiceEncoder(Protocol):
 class RequestReader:
     """Reads the request link. context: maximum number of positions of an utterance, prompt and frames together."""
 
-    def __init__(self, requests: Endpoint, checkpoint: Checkpoint, context: int, encoder: VoiceEncoder) -> None:
+    def __init__(self, requests: MultiEndpoint, checkpoint: Checkpoint, context: int, encoder: VoiceEncoder) -> None:
         self._requests = requests
         self._checkpoint = checkpoint
         self._context = context

@@ -3,6 +3,7 @@
 from engine.transfer.endpoint import Endpoint
 from engine.transfer.link import Side, pair, spawn
 from engine.transfer.loop_wakeup import LoopWakeup
+from engine.transfer.multi_endpoint import Joiner, MultiEndpoint, MultiSide, first_stream, multi_pair
 from engine.transfer.records import (
     CreditExceeded,
     Kind,
@@ -20,17 +21,22 @@ from engine.transfer.wakeup import Wakeup
 __all__ = [
     "CreditExceeded",
     "Endpoint",
+    "Joiner",
     "Kind",
     "LinkClosed",
     "LinkCorrupt",
     "LinkFull",
     "LinkStalled",
     "LoopWakeup",
+    "MultiEndpoint",
+    "MultiSide",
     "Record",
     "Side",
     "StreamError",
     "TransferError",
     "Wakeup",
+    "first_stream",
+    "multi_pair",
     "pair",
     "rows_of",
     "spawn",

@@ -103,6 +103,10 @@ class Channel:
         """Abort the link because the peer broke the protocol: stop reading, and hang up for both sides."""
         _log.error("link aborted, because the peer broke the protocol: %s", error)
         self._corrupt = True
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """End the link for both sides."""
         self.peer_gone = True
         self._doorbell.hang_up()
 

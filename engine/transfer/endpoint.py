@@ -280,6 +280,11 @@ class Endpoint:
         with self._lock:
             return self.alive and not self._channel.backlog
 
+    def hang_up(self) -> None:
+        """End the link for both sides, without freeing its memory."""
+        with self._lock:
+            self._channel.hang_up()
+
     def close(self) -> None:
         """Close this side; open streams fail at the peer. Idempotent. Must not be called under the lock."""
         self._channel.close()

@@ -8,7 +8,7 @@ import socket
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from engine.transfer.endpoint import Endpoint
 from engine.transfer.memory import Segment, allocate, segment_size
@@ -60,10 +60,15 @@ class Side:
             reserve=reserve,
         )
 
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """The file descriptors that a child process must inherit."""
+        return self.memory, self.connection
+
     def close(self) -> None:
         """Close the descriptors; the other side sees its peer as gone."""
-        os.close(self.memory)
-        os.close(self.connection)
+        for descriptor in self.descriptors:
+            os.close(descriptor)
 
     def to_argument(self) -> str:
         """Return the side as an argument for a child's command line."""
@@ -73,7 +78,7 @@ class Side:
     def from_argument(argument: str) -> Side:
         """Return the side passed to this child process, and make its descriptors non-inheritable."""
         side = Side(*map(int, argument.split(":")))
-        for descriptor in (side.memory, side.connection):
+        for descriptor in side.descriptors:
             os.set_inheritable(descriptor, False)
         return side
 
@@ -101,14 +106,25 @@ def pair(*, window: int, capacity: int = 1 << 20) -> tuple[Side, Side]:
     return Side(memory, first, 0, window, capacity), Side(other, second, 1, window, capacity)
 
 
-def spawn(command: Sequence[str], sides: Iterable[Side], **options: Any) -> subprocess.Popen[Any]:
+class Passed(Protocol):
+    """What ``spawn`` passes to a child process: a side of a link, or of several."""
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """The file descriptors that the child must inherit."""
+
+    def close(self) -> None:
+        """Close the descriptors."""
+
+
+def spawn(command: Sequence[str], sides: Iterable[Passed], **options: Any) -> subprocess.Popen[Any]:
     """Start ``command`` and pass ``sides`` to it. ``options`` are those of ``subprocess.Popen``.
 
     The command must contain each side's ``to_argument``. This process closes its copies of the descriptors, also when
     the start fails: while a copy is open, the other side cannot detect that the child has died.
     """
     sides = list(sides)
-    descriptors = [descriptor for side in sides for descriptor in (side.memory, side.connection)]
+    descriptors = [descriptor for side in sides for descriptor in side.descriptors]
     try:
         return subprocess.Popen(command, pass_fds=descriptors, **options)
     finally:
