@@ -8,6 +8,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
@@ -16,7 +17,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from engine.errors import EngineError
-from engine.pool.member import PoolMember
+from engine.pool.member import MakeClient, PoolMember
 from engine.pool.pool import EnginePool
 from engine.system.cores import available_cores
 from engine.system.process import freeze_gc
@@ -38,10 +39,14 @@ from server.keys.valid_keys import follow_key_file, load_keys
 from server.listeners.listener import Listener
 from server.live.sessions import Sessions
 from server.model_settings import ModelSettings
+from server.processes.additional import MainPeer
+from server.processes.main import AdditionalPeers
+from server.processes.peers import NoPeers
+from server.processes.role import Role
 from server.references.decode import Decoder
 from server.reload.reloader import Reload, Reloader
 from server.reload.requests import reload_requests
-from server.served_model import ServedModel, max_running, model_admission, served_model
+from server.served_model import max_running, model_admission, served_model
 from server.services import MAX_VOICES_WAITING, CurrentServices, RequestServices, Services
 from server.settings import Settings, SettingsError
 from server.startup import START_SECONDS, UNTRAINED
@@ -68,6 +73,7 @@ def create_app(
     on_engine_failure: Callable[[], None] = lambda: None,
     listeners: Sequence[Listener] = (),
     reload: Reload | None = None,
+    role: Role | None = None,
 ) -> FastAPI:
     """Return the application for ``settings``.
 
@@ -77,6 +83,7 @@ def create_app(
         on_engine_failure: called when the engine cannot start at all.
         listeners: started and closed with the application.
         reload: how the configuration is reloaded; None for a server that cannot reload it.
+        role: which of the HTTP processes of the server this is; None for the only one.
 
     Raises SettingsError or OSError when the API keys cannot be read, and SettingsError when a package that the
     settings need is not installed.
@@ -84,7 +91,16 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        pools = {model.name: engine_pool(settings, model, admissions[model.name]) for model in settings.all_models}
+        main = None
+        if role is not None and role.main is not None:
+            main = MainPeer(role.main, outcomes, key_usage, metrics.families, role.on_main_lost)
+        make_pool = engine_pool if main is None else partial(engine_pool, make_client=main.client)
+        pools = {model.name: make_pool(settings, model, admissions[model.name]) for model in settings.all_models}
+        additional = None
+        if role is not None and role.arrivals is not None:
+            engines = [engine for pool in pools.values() for engine in pool.engines.values()]
+            page = partial(operations.metrics_page, app.state)
+            additional = AdditionalPeers(role.arrivals, engines, outcomes, key_usage, page, settings.http_processes - 1)
         audio_threads, word_threads = ThreadPoolExecutor(available_cores(), "audio"), aligner_threads()
         decoder, storage_threads = Decoder(settings.limits), StorageThreads()
         served = [
@@ -114,13 +130,14 @@ def create_app(
             observers,
             keys,
             key_usage,
+            main or additional or NoPeers(),
         )
         app.state.current_services = current = CurrentServices(services)
         for pool in pools.values():
             await pool.start()
         key_file = asyncio.create_task(follow_key_file(keys, lambda: current.services.settings))
         collecting = asyncio.create_task(collect_unnoticed(outcomes.audio_left))
-        startup = asyncio.create_task(_report_startup(served, on_engine_ready, on_engine_failure))
+        startup = asyncio.create_task(_report_startup(services, on_engine_ready, on_engine_failure))
         reloader = Reloader(
             current,
             pools,
@@ -139,12 +156,17 @@ def create_app(
                     await started.enter_async_context(reload_requests(reloader))
                 yield
         finally:
+            if additional is not None:
+                await additional.wait_gone()
+                additional.close()
             startup.cancel()
             key_file.cancel()
             collecting.cancel()
             storage_threads.close()
             await decoder.close()
             await reloader.close()
+            if main is not None:
+                main.close()
             audio_threads.shutdown()
             word_threads.shutdown(cancel_futures=True)
             for spans in tracing:
@@ -242,12 +264,13 @@ def engine_pool(
     admission: Admission,
     kept: list[PoolMember] | None = None,
     names: Iterator[int] | None = None,
+    make_client: MakeClient | None = None,
 ) -> EnginePool:
     """Return the engines of ``model``. They adapt ``admission`` to the number of engines that accept requests.
 
-    kept, names: see ``EnginePool``.
+    kept, names, make_client: see ``EnginePool``.
     """
-    running = max_running(settings.limits, model)
+    running = max_running(settings, model)
     return EnginePool(
         model.engines,
         load_seconds=settings.limits.first_sound_seconds,
@@ -257,15 +280,14 @@ def engine_pool(
         model=model.name,
         kept=kept,
         names=names,
+        make_client=make_client,
     )
 
 
-async def _report_startup(
-    models: Sequence[ServedModel], on_ready: Callable[[], None], on_failure: Callable[[], None]
-) -> None:
-    """Wait until the engines of ``models`` have loaded, and report the result."""
+async def _report_startup(services: Services, on_ready: Callable[[], None], on_failure: Callable[[], None]) -> None:
+    """Wait until all engines have loaded, and report the result."""
     await asyncio.to_thread(frontend.warm_up)
-    for model in models:
+    for model in services.models:
         try:
             await model.engine.wait_ready(START_SECONDS)
         except (EngineError, TimeoutError) as error:
@@ -276,5 +298,6 @@ async def _report_startup(
         log.info("%s is ready on %s", model.name, model.info.device)
         if not model.info.trained:
             log.warning("%s: %s", model.name, UNTRAINED)
+    await services.peers.started()
     on_ready()
     freeze_gc()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -159,6 +160,21 @@ class Limits(BaseModel):
     reference_max_bytes: int = Field(
         10 * 1024 * 1024, ge=1, description="Maximum bytes of the file of a recording to clone."
     )
+
+    def of_process(self, processes: int) -> Limits:
+        """Return the limits of each of ``processes`` HTTP processes: its share of those that count for the server."""
+        if processes == 1:
+            return self
+        bodies = max(self.max_bodies_bytes / processes, self.max_body_bytes / self.client_share)
+        share = {
+            "max_waiting": math.ceil(self.max_waiting / processes),
+            "max_live_sessions": math.ceil(self.max_live_sessions / processes),
+            "max_outcomes": math.ceil(self.max_outcomes / processes),
+            "max_bodies_bytes": math.ceil(bodies),
+        }
+        if self.max_connections is not None:
+            share["max_connections"] = max(16, math.ceil(self.max_connections / processes))
+        return self.model_copy(update=share)
 
     @model_validator(mode="after")
     def _check_bodies(self) -> Self:

@@ -84,10 +84,12 @@ class ModelSettings(BaseModel):
         return self
 
 
-def check_names(models: Iterable[ModelSettings]) -> None:
-    """Raise ValueError if two models have the same name or alias."""
+def check_models(models: Iterable[ModelSettings], http_processes: int) -> None:
+    """Raise ValueError if two models have the same name or alias, or if a setting excludes ``http_processes``."""
     owners: dict[str, str] = {}
     for model in models:
+        if http_processes > 1 and model.keep_alive >= 0:
+            raise ValueError(f"keep_alive of model '{model.name}': cannot be combined with several http_processes")
         for name in dict.fromkeys((model.name, *model.aliases)):
             if name in owners:
                 raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,9 @@ from server.text_settings import TextSettings
 from server.voices.resolve import ModelVoices
 from server.voices.storage_threads import StorageThreads
 
+_UNEVEN = 1.25
+"""One of several HTTP processes may run this multiple of its share of the requests, so that no slot stays unused while
+the clients are distributed unevenly. What has no slot waits in the engine."""
 OPENAI_MODELS = ("tts-1*", "gpt-4o-mini-tts*")
 """OpenAI's names of speech models, so that OpenAI clients work unchanged."""
 
@@ -128,9 +132,10 @@ class ServedModel:
         return EngineStatus(up, unit.restarts, stats or None, {"model": self.name, "engine": name}, unit.loaded)
 
 
-def max_running(limits: Limits, model: ModelSettings) -> int:
-    """Return the maximum number of running requests of ``model`` while all its engines accept requests."""
-    return limits.max_running or model.slots
+def max_running(settings: Settings, model: ModelSettings) -> int:
+    """Return how many requests of ``model`` run at once in this HTTP process while all its engines accept requests."""
+    most = settings.limits.max_running or model.slots
+    return most if settings.http_processes == 1 else math.ceil(_UNEVEN * most / settings.http_processes)
 
 
 def model_admission(settings: Settings, model: ModelSettings) -> Admission:
@@ -139,7 +144,7 @@ def model_admission(settings: Settings, model: ModelSettings) -> Admission:
     It queues ``limits.max_waiting`` more.
     """
     limits = settings.limits
-    admission = Admission(max_running(limits, model), limits.max_waiting, share=limits.client_share)
+    admission = Admission(max_running(settings, model), limits.max_waiting, share=limits.client_share)
     configure_admission(admission, limits)
     return admission
 

@@ -19,6 +19,7 @@ from server.http.body_budget import BodyBudget
 from server.keys.usage import KeyUsage
 from server.keys.valid_keys import Keys
 from server.live.sessions import Sessions
+from server.processes.peers import NoPeers, Peers
 from server.served_model import ServedModel
 from server.settings import Settings
 from server.synthesis.admission import Admission
@@ -66,6 +67,7 @@ class Services:
     admission: the admissions of all models.
     aligner_threads: time the words of speech.
     keys: the valid API keys. If they have several owners, each owner has its own voices.
+    peers: the other HTTP processes of the server.
     created: Unix time of the server's start.
     use: counts the requests that use these services. Their engines run until it is zero.
     """
@@ -84,6 +86,7 @@ class Services:
     observers: RequestObservers
     keys: Keys
     key_usage: KeyUsage
+    peers: Peers = field(default_factory=NoPeers)
     created: int = field(default_factory=lambda: int(time.time()))
     use: UseCount = field(default_factory=UseCount)
 

@@ -21,7 +21,7 @@ from engine.system.regular_file import read_regular
 from server.http.cors_settings import CorsSettings
 from server.limits import Limits
 from server.listeners.config import GrpcSettings, WyomingSettings
-from server.model_settings import DefaultVoice, ModelSettings, VoiceAliases, check_names
+from server.model_settings import DefaultVoice, ModelSettings, VoiceAliases, check_models
 from server.package_data import DEFAULT_CONFIG, config_names, find_config
 from server.references.config import ReferenceSettings
 from server.restart_settings import NEEDS_RESTART
@@ -75,6 +75,15 @@ class Settings(BaseSettings):
     )
     port: int = Field(
         8000, ge=0, le=65535, description="Port to listen on; 0 selects a free port.", json_schema_extra=NEEDS_RESTART
+    )
+    http_processes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Number of processes that serve HTTP. All use the same engines. One is enough until it uses a "
+        "whole core. Each process has its share of the limits that count for the server. More than one excludes "
+        "`keep_alive` and `sonant reload`.",
+        json_schema_extra=NEEDS_RESTART,
     )
     address_file: Path | None = Field(
         None,
@@ -188,7 +197,7 @@ class Settings(BaseSettings):
     def _check_models(self) -> Self:
         if self.engine is None and not self.models:
             raise ValueError("engine: a value is required: set engine.model, or list several models under models")
-        check_names(self.all_models)
+        check_models(self.all_models, self.http_processes)
         if self.models:
             for name in sorted(_OF_ONE_MODEL & self.model_fields_set):
                 raise ValueError(f"{name}: cannot be combined with models: set it in each entry of models")

@@ -1,19 +1,21 @@
 """Compares one engine, two engines behind one HTTP process, and two servers with one engine each.
 
     python -m benchmarks.http.engines [--config FILE] [--model FOLDER] [--at-once 64 256 512 1024] [--layout one pool
-        servers] [--rounds 4] [--clients 4] [--json FILE]
+        servers] [--http-processes 1 4] [--rounds 4] [--clients 4] [--json FILE]
 
 Each load keeps ``--at-once`` requests running until ``--rounds`` times as many are answered, from ``--clients`` client
-processes. Two servers show what is possible without a common HTTP process: half of the clients use each of them. On a
-GPU each engine has its own. Prints for each load: the time to the first chunk, seconds of audio per second, the share
-of requests whose playback had no underrun, CPU usage of the HTTP process and of all engine processes in cores, and the
-CPU usage of the busiest client process, which is the bottleneck above about 0.8.
+processes. Two servers show what is possible without common HTTP processes: half of the clients use each of them. On a
+GPU each engine has its own. Each layout is measured with each of the ``--http-processes``, the setting of a server.
+Prints for each load: the time to the first chunk, seconds of audio per second, the share of requests whose playback had
+no underrun, CPU usage of the HTTP processes and of all engine processes in cores, and the CPU usage of the busiest
+client process, which is the bottleneck above about 0.8.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import multiprocessing
 import tempfile
@@ -38,7 +40,7 @@ from server.bench.workload import SENTENCES, Closed, Workload
 
 _LAYOUTS: dict[str, tuple[tuple[int, ...], ...]] = {"one": ((0,),), "pool": ((0, 1),), "servers": ((0,), (1,))}
 """Layout -> the GPUs of each server's engines."""
-_TITLES = {"one": "one engine", "pool": "two engines, one HTTP process", "servers": "two servers"}
+_TITLES = {"one": "one engine", "pool": "two engines", "servers": "two servers"}
 _AUDIBLE = 0.01
 _BUFFER_S = 0.1
 _barrier: Any = None
@@ -46,16 +48,16 @@ _barrier: Any = None
 
 @dataclass(frozen=True)
 class Server:
-    """A running server. http: its HTTP process. engines: all descendants of that process."""
+    """A running server. http: its HTTP processes. engines: all descendants of these."""
 
     address: str
-    http: psutil.Process
+    http: tuple[psutil.Process, ...]
     engines: tuple[psutil.Process, ...]
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """Return the CPU seconds that the HTTP process and the engine processes have used."""
-        http, *engines = (sum(each.cpu_times()[:2]) for each in (self.http, *self.engines))
-        return http, sum(engines)
+        """Return the CPU seconds that the HTTP processes and the engine processes have used."""
+        http, engines = (sum(sum(each.cpu_times()[:2]) for each in group) for group in (self.http, self.engines))
+        return http, engines
 
 
 def settings_for(config: Path, model: str | None, gpus: Sequence[int]) -> dict[str, Any]:
@@ -72,20 +74,22 @@ def settings_for(config: Path, model: str | None, gpus: Sequence[int]) -> dict[s
 
 
 @contextmanager
-def servers_for(config: Path, model: str | None, layout: str) -> Iterator[list[Server]]:
-    """Run the servers of a layout."""
+def servers_for(config: Path, model: str | None, layout: str, http_processes: int) -> Iterator[list[Server]]:
+    """Run the servers of a layout, each with ``http_processes``."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers = []
         for index, gpus in enumerate(_LAYOUTS[layout]):
             file, log = folder / f"{index}.yaml", folder / f"{index}.log"
             settings = settings_for(config, model, gpus) | {"voices": {"folder": str(folder / f"voices-{index}")}}
+            settings["http_processes"] = http_processes
             file.write_text(yaml.safe_dump(settings))
             known = set(psutil.Process().children())
             address, seconds = stack.enter_context(running_server(file, log))
             (supervisor,) = (each for each in set(psutil.Process().children()) - known if "serve" in each.cmdline())
-            (http,) = supervisor.children()
-            servers.append(Server(address, http, tuple(http.children(recursive=True))))
+            http = tuple(supervisor.children())
+            engines = tuple(each for process in http for each in process.children(recursive=True))
+            servers.append(Server(address, http, engines))
             print(f"start to ready {seconds:.1f} s", *gpu_memory_line(log.read_text()), flush=True)
         yield servers
 
@@ -164,6 +168,7 @@ def main() -> None:
     parser.add_argument("--model", help="a checkpoint folder or hub name that replaces the model of the configuration")
     parser.add_argument("--at-once", type=int, nargs="+", default=[64, 256, 512, 1024])
     parser.add_argument("--layout", nargs="+", choices=_LAYOUTS, default=list(_LAYOUTS))
+    parser.add_argument("--http-processes", type=int, nargs="+", default=[1])
     parser.add_argument("--rounds", type=int, default=4, help="requests of a load, as a multiple of --at-once")
     parser.add_argument("--clients", type=int, default=4, help="client processes")
     parser.add_argument("--voice", action="append", default=[], help="may be repeated: requests use them in turn")
@@ -173,13 +178,14 @@ def main() -> None:
     print("{cpu}, {cores} cores; Python {python}, torch {torch}".format(**machine()), flush=True)
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(args.clients)
-    for layout in args.layout:
-        print(f"== {_TITLES[layout]}", flush=True)
+    for layout, processes in itertools.product(args.layout, args.http_processes):
+        title = f"{_TITLES[layout]}, HTTP processes of each server: {processes}"
+        print(f"== {title}", flush=True)
         with (
-            servers_for(args.config, args.model, layout) as servers,
+            servers_for(args.config, args.model, layout, processes) as servers,
             ProcessPoolExecutor(args.clients, context, set_barrier, (barrier,)) as clients,
         ):
-            rows = report["layouts"][layout] = []
+            rows = report["layouts"][title] = []
             measure(servers, clients, args.clients, args.clients, 2, args.voice)
             for at_once in args.at_once:
                 rows.append(measure(servers, clients, args.clients, at_once, args.rounds, args.voice))

@@ -16,20 +16,22 @@ class Processes:
     """The processes of a server by their role.
 
     supervisor: the process that was started.
-    http: its child, which holds the connections.
+    http: its child, which holds the connections and runs the engines: the main HTTP process.
     engine: the engine process, a child of ``http``, and then its descendants (Code2Wav, if it runs in a process).
     others: other descendants of the HTTP process.
+    additional: the additional HTTP processes, with ``http_processes`` above 1.
     """
 
     supervisor: psutil.Process
     http: psutil.Process
     engine: tuple[psutil.Process, ...]
     others: tuple[psutil.Process, ...]
+    additional: tuple[psutil.Process, ...] = ()
 
     @property
     def all(self) -> tuple[psutil.Process, ...]:
         """All processes, in the order HTTP, engine, others, supervisor."""
-        return (self.http, *self.engine, *self.others, self.supervisor)
+        return (self.http, *self.additional, *self.engine, *self.others, self.supervisor)
 
 
 def processes(pid: int) -> Processes:
@@ -41,12 +43,14 @@ def processes(pid: int) -> Processes:
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         try:
-            for http in supervisor.children():
+            children = supervisor.children()
+            for http in children:
                 for engine in http.children():
                     if any("engine.worker" in word for word in engine.cmdline()):
                         family = (engine, *engine.children(recursive=True))
                         others = tuple(each for each in http.children(recursive=True) if each not in family)
-                        return Processes(supervisor, http, family, others)
+                        additional = tuple(each for each in children if each != http)
+                        return Processes(supervisor, http, family, others, additional)
         except psutil.NoSuchProcess:
             if not supervisor.is_running():
                 raise

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.datastructures import State
 
 from engine.errors import EngineError, EngineUnavailable
 from server.api.openapi import errors
 from server.api.responses import Health, Ready
 from server.served_model import ServedModel
-from server.services import Services, ServicesOf
+from server.services import CurrentServices, ServicesOf
 
 router = APIRouter()
 
@@ -63,11 +63,23 @@ async def _known_stats(model: ServedModel) -> dict[str, int] | None:
 
 @router.head("/metrics", include_in_schema=False)
 @router.get("/metrics", response_class=Response, responses=_METRICS_PAGE)
-async def metrics(request: Request, services: ServicesOf) -> Response:
+async def metrics(request: Request) -> Response:
     """Return the Prometheus metrics, even if the engine does not respond. Responds at once."""
-    draining: Sequence[Services] = request.app.state.current_services.draining
-    models = [model for each in (*draining, services) for model in each.models]
+    page, media_type = await metrics_page(request.app.state, request.headers.get("accept", ""))
+    return Response(page, media_type=media_type)
+
+
+async def metrics_page(state: State, accept: str) -> tuple[bytes, str]:
+    """Return the metrics page of all processes of the server in the format that ``accept`` selects, and its media type.
+
+    state: of the application. Raises ApiError 503 if the process that collects the metrics does not answer.
+    """
+    current: CurrentServices = state.current_services
+    services = current.services
+    if (elsewhere := await services.peers.metrics_page(accept)) is not None:
+        return elsewhere
+    models = [model for each in (*current.draining, services) for model in each.models]
+    asking = asyncio.create_task(services.peers.metrics())
     statuses = await asyncio.gather(*(model.statuses(_FRESH_SECONDS) for model in models))
     engines = {(*status.labels.values(),): status for each in statuses for status in each}  # those in use come last
-    page, media_type = services.metrics.page(request.headers.get("accept", ""), [*engines.values()])
-    return Response(page, media_type=media_type)
+    return services.metrics.page(accept, [*engines.values()], await asking)

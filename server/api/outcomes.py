@@ -23,9 +23,9 @@ router = APIRouter()
 )
 async def retrieve_outcome(request_id: str, request: Request, services: ServicesOf) -> dict[str, Any]:
     """Return the outcome of a speech request of this API key: while it runs, and for an hour after it ends."""
-    record = services.outcomes.find(request_id, request.state.record.owner)
-    if record is None:
+    owner = request.state.record.owner
+    fields = services.outcomes.fields(request_id, owner) or await services.peers.outcome(request_id, owner)
+    if fields is None:
         message = f"request '{shown(request_id)}' does not exist, or ended more than an hour ago"
         raise ApiError(message, status=404, param="request_id", code="request_not_found")
-    spoken = {} if record.spoken is None else {"spoken": record.spoken}
-    return {"object": "audio.speech.outcome", **record.fields(), **spoken, **record.word_fields()}
+    return fields

@@ -227,7 +227,7 @@ class Ready(_ResponseModel):
 
     status: Literal["ready"]
     model: str
-    requests: int = Field(description="number of running and queued speech requests")
+    requests: int = Field(description="number of running and queued speech requests of the HTTP process that answers")
     engine: dict[str, int] = Field(description="statistics of both stages, the sums of all engines")
     models: dict[str, Literal["ready", "unloaded", "unavailable"]] = Field(
         description="the state of each model; unloaded: the next request loads it"

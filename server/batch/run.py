@@ -81,7 +81,7 @@ async def run_batch(
     """
     work, results = _by_model(items, services)
     services.check_accepting(services.models[index] for index in work)
-    with services.key_usage.request(record.owner), ExitStack() as stack:
+    with await services.key_usage.request(record.owner), ExitStack() as stack:
         tickets = [
             (services.models[index], stack.enter_context(ticket))
             for index, own in work.items()

@@ -1,42 +1,31 @@
-"""The ``sonant serve`` command: checks the settings, opens the listening socket, supervises the HTTP process."""
+"""The ``sonant serve`` command: checks the settings, opens the listening socket, supervises the HTTP processes."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import uvicorn
 
 from engine.system.logs import set_up_logging
-from server.app import create_app
 from server.cli.console import note, plain_errors
+from server.http.additional_processes import AdditionalProcesses
 from server.http.address_file import address_file, url_of
-from server.http.connection_table import ConnectionTable
-from server.http.connections import http_protocol_class
-from server.http.descriptors import ACCEPT_BATCH, connection_capacity, raise_descriptor_limit
-from server.http.response_framing import ResponseFraming
-from server.http.shutdown import Server, is_not_in_request_log
-from server.http.supervisor import Heartbeat, Supervisor
+from server.http.shutdown import is_not_in_request_log
+from server.http.supervisor import Supervisor
 from server.http.uvicorn_hooks import check_uvicorn
-from server.http.websockets import websocket_protocol_class
 from server.keys.valid_keys import load_keys
-from server.listeners.opening import Sockets, create_listeners, open_sockets
+from server.listeners.opening import open_sockets
 from server.listeners.sockets import is_loopback
+from server.processes.run import model_names, run_additional, run_main
 from server.reload.applied import AppliedSettings
-from server.reload.reloader import Reload
 from server.settings import Settings, load_settings
 from server.voices.folder_access import folder_warning
 
 log = logging.getLogger("sonant")
-
-_KEEP_ALIVE_SECONDS = 30
-"""Keep-alive timeout. Longer than that of clients (httpx: 5 s), so that no client writes to a connection that the
-server has just closed."""
 
 
 def serve(
@@ -85,17 +74,20 @@ def serve(
         sockets = open_sockets(settings, protected=protected)
     _set_up_logging(settings)
     report = log.info if settings.log_format == "json" else note
-    report(f"Loading {_names(settings)}; listening on {url_of(sockets.http)}")
+    report(f"Loading {model_names(settings)}; listening on {url_of(sockets.http)}")
     for protocol, address in sockets.names.items():
         report(f"{protocol} clients use {address}")
     if not protected and not is_loopback(sockets.http):
         report("Warning: the server has no key: everyone who can reach this address can use it.")
     if warning := folder_warning(settings.voices):
         report(f"Warning: {warning}")
+    applied = AppliedSettings(settings)
+    additional = AdditionalProcesses(partial(run_additional, applied, sockets), settings.http_processes - 1)
     supervisor = Supervisor(
-        partial(_run, AppliedSettings(settings), load, sockets, report),
+        partial(run_main, applied, load, sockets, report, additional),
         stall_seconds=settings.limits.http_stall_seconds,
         drain_seconds=settings.limits.drain_seconds,
+        additional=additional,
     )
     with ExitStack() as files:
         with plain_errors("sonant serve"):
@@ -109,68 +101,3 @@ def _set_up_logging(settings: Settings) -> None:
     set_up_logging(settings.log_format)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(is_not_in_request_log)
-
-
-def _run(
-    applied: AppliedSettings,
-    load: Callable[[], Settings],
-    sockets: Sockets,
-    report: Callable[[str], None],
-    heartbeat: Heartbeat,
-) -> int:
-    """Run the HTTP process until it is stopped. Return its exit code: 1 if the engine could not start.
-
-    applied: the settings to use. load: reads them again, for a reload.
-    """
-    settings = applied.get()
-    failed = False
-
-    def stop() -> None:
-        nonlocal failed
-        failed = server.should_exit = True
-
-    def ready() -> None:
-        heartbeat.engine_ready()
-        report(f"Sonant serves {_names(settings)} on {url_of(sockets.http)}")
-
-    limits = settings.limits
-    capacity = connection_capacity(limits.max_connections, raise_descriptor_limit())
-    open_connections = ConnectionTable(capacity, limits.connection_share)
-    try:
-        with plain_errors("sonant serve"):
-            app = create_app(
-                settings,
-                on_engine_ready=ready,
-                on_engine_failure=stop,
-                listeners=create_listeners(settings, sockets, open_connections),
-                reload=Reload(load, applied.set),
-            )
-    except typer.Exit as error:
-        return error.exit_code
-    server = Server(
-        uvicorn.Config(
-            ResponseFraming(app),
-            loop="asyncio",  # uvloop, which vLLM installs, cannot start a process in its own process group
-            http=http_protocol_class(limits.request_seconds, open_connections),
-            ws=websocket_protocol_class(open_connections, app.state.bodies),
-            backlog=ACCEPT_BATCH,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            ws_max_size=settings.limits.max_body_bytes,
-            ws_per_message_deflate=False,  # audio is compressed already; text could be a decompression bomb
-            ws_ping_interval=None,  # pongs queue behind real-time audio; limits.stalled_seconds detects dead peers
-        ),
-        app.state.admission,
-        app.state.sessions,
-        settings.limits.drain_seconds,
-        report,
-        heartbeat,
-    )
-    server.run([sockets.http])
-    return int(failed)
-
-
-def _names(settings: Settings) -> str:
-    return ", ".join(model.name for model in settings.all_models)

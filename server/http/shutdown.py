@@ -15,8 +15,8 @@ from types import FrameType
 import uvicorn
 from typing_extensions import override
 
+from server.http.child_process import STOP_SIGNAL, Heartbeat
 from server.http.descriptors import prepare_listeners
-from server.http.supervisor import STOP_SIGNAL, Heartbeat
 from server.http.websockets import WebSocketConnection
 from server.live.sessions import Sessions
 from server.synthesis.admission_group import AdmissionGroup
@@ -38,6 +38,7 @@ class Server(uvicorn.Server):
         report: called with progress messages for the operator.
         heartbeat: tells the supervisor that the event loop runs, from the time that connections are accepted until
             the loop ends.
+        may_exit: returns whether the drain is over, while no utterance of this process is in flight.
     """
 
     def __init__(
@@ -48,13 +49,14 @@ class Server(uvicorn.Server):
         drain_seconds: float,
         report: Callable[[str], None],
         heartbeat: Heartbeat,
+        may_exit: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(config)
         self._admission = admission
         self._sessions = sessions
         self._drain_seconds = drain_seconds
         self._report = report
-        self._heartbeat = heartbeat
+        self._heartbeat, self._may_exit = heartbeat, may_exit
         self._heartbeat_task: asyncio.Task[None] | None = None
         self._stop_requested_at: float | None = None
         self._drain_reported = False
@@ -125,11 +127,12 @@ class Server(uvicorn.Server):
         if running and not self._drain_reported:
             self._drain_reported = True
             self._report(f"Stopping: {_utterances(running)} in flight may finish within {limit}; Ctrl-C stops now")
-        if running and time.monotonic() >= deadline:
-            self._report(f"Stopping: {limit} is over, {_utterances(running)} in flight cancelled")
-            self._force_exit()
-        if not running:
+        if not running and self._may_exit():
             self.should_exit = True
+        elif time.monotonic() >= deadline:
+            if running:
+                self._report(f"Stopping: {limit} is over, {_utterances(running)} in flight cancelled")
+            self._force_exit()
 
     def _force_exit(self) -> None:
         self.should_exit = self.force_exit = True

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import NamedTuple
 
 from server.errors import ApiError
 from server.keys.valid_keys import Keys
@@ -13,14 +15,27 @@ from server.telemetry.record import RequestRecord
 
 _DAY_SECONDS = 86_400
 _BUSY_RETRY_SECONDS = 2
+_NEWS_SECONDS = 0.1
+"""How long a request above the limit of its key waits for the news that one in another process has ended. A client that
+sends one request after the other would get a 429 otherwise."""
+
+
+class Usage(NamedTuple):
+    """What an owner of keys uses. running: requests. audio_seconds: of today."""
+
+    running: int = 0
+    audio_seconds: float = 0.0
 
 
 class KeyUsage:
     """Counts the use of each owner of keys. It is an observer of requests. Not thread-safe: for one event loop.
 
-    The counts are of this process: they start at zero when the server starts.
+    The counts start at zero when the server starts.
 
     clock: returns Unix time.
+
+    Attributes:
+        on_change: is called with an owner whose keys have limits, when what it uses in this process has changed.
     """
 
     def __init__(self, keys: Keys, clock: Callable[[], float] = time.time) -> None:
@@ -28,24 +43,57 @@ class KeyUsage:
         self._running: Counter[str] = Counter()
         self._day = 0
         self._audio_seconds: Counter[str] = Counter()
+        self._elsewhere: dict[str, Usage] = {}
+        self._news = asyncio.Event()
+        self.on_change: Callable[[str], None] = lambda owner: None
+
+    def here(self, owner: str) -> Usage:
+        """Return what ``owner`` uses in this process."""
+        self._start_day()
+        return Usage(self._running[owner], self._audio_seconds[owner])
+
+    def owners(self) -> set[str]:
+        """Return the owners that use something in this process."""
+        return {*self._running, *self._audio_seconds}
+
+    def set_elsewhere(self, owner: str, usage: Usage) -> None:
+        """Set what ``owner`` uses in the other processes of the server, all together."""
+        self._start_day()
+        self._elsewhere[owner] = usage
+        self._news.set()
+
+    def add_audio(self, owner: str, seconds: float) -> None:
+        """Count audio of ``owner`` in this process."""
+        self._start_day()
+        self._audio_seconds[owner] += seconds  # type: ignore[assignment]
+
+    async def request(self, owner: str | None) -> AbstractContextManager[None]:
+        """Return a context that counts a request of ``owner`` while it lasts. None: a server without keys.
+
+        If requests of ``owner`` in other processes exceed its limit, wait a moment: one of them may have just ended.
+        Entering the context raises ApiError 401 if the keys were revoked, and 429 above the limits.
+        """
+        key = None if owner is None else self._keys.of_owner(owner)
+        if key is not None and key.max_requests is not None and self._elsewhere.get(key.owner, Usage()).running:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_NEWS_SECONDS):
+                    while self._total(key.owner).running >= key.max_requests:
+                        self._news.clear()
+                        await self._news.wait()
+        return nullcontext() if owner is None else self._counted(owner)
 
     @contextmanager
-    def request(self, owner: str | None) -> Iterator[None]:
-        """Count a request of ``owner`` while the context lasts. None: a server without keys.
-
-        Raises ApiError 401 if its keys were revoked after it connected, and 429 above its limits.
-        """
-        if owner is None:
-            yield
-            return
+    def _counted(self, owner: str) -> Iterator[None]:
         self.check(owner)
         self._running[owner] += 1
+        self._changed(owner)
         try:
             yield
         finally:
             self._running[owner] -= 1
             if not self._running[owner]:
                 del self._running[owner]
+            self._changed(owner)
 
     def check(self, owner: str) -> None:
         """Raise ApiError 401 or 429 if ``owner`` may not start a request now."""
@@ -53,7 +101,7 @@ class KeyUsage:
         if key is None:
             message = "The API key was revoked: send a valid key."
             raise ApiError(message, status=401, code="invalid_api_key")
-        if key.max_requests is not None and self._running[owner] >= key.max_requests:
+        if key.max_requests is not None and self._total(owner).running >= key.max_requests:
             message = (
                 f"this API key may have at most {key.max_requests} requests at once (max_requests in the key file); "
                 "wait until one of them has ended"
@@ -66,8 +114,7 @@ class KeyUsage:
         key = None if owner is None else self._keys.of_owner(owner)
         if key is None or key.audio_seconds_per_day is None:
             return
-        self._start_day()
-        used = self._audio_seconds[key.owner]
+        used = self._total(key.owner).audio_seconds
         if used >= key.audio_seconds_per_day:
             wait = int(_DAY_SECONDS - self._clock() % _DAY_SECONDS) + 1
             message = (
@@ -79,11 +126,22 @@ class KeyUsage:
     def ended(self, record: RequestRecord) -> None:
         """Count the audio of a finished request. A request of several utterances is counted by its utterances."""
         if record.owner is not None and not record.is_session and not record.parts:
-            self._start_day()
-            self._audio_seconds[record.owner] += record.audio_seconds  # type: ignore[assignment]
+            self.add_audio(record.owner, record.audio_seconds)
+            self._changed(record.owner)
+
+    def _total(self, owner: str) -> Usage:
+        """Return what ``owner`` uses in all processes."""
+        here, elsewhere = self.here(owner), self._elsewhere.get(owner, Usage())
+        return Usage(here.running + elsewhere.running, here.audio_seconds + elsewhere.audio_seconds)
+
+    def _changed(self, owner: str) -> None:
+        key = self._keys.of_owner(owner)
+        if key is not None and (key.max_requests is not None or key.audio_seconds_per_day is not None):
+            self.on_change(owner)
 
     def _start_day(self) -> None:
         """Forget the audio of earlier days."""
         if (day := int(self._clock() // _DAY_SECONDS)) != self._day:
             self._day = day
             self._audio_seconds.clear()
+            self._elsewhere = {owner: Usage(usage.running) for owner, usage in self._elsewhere.items()}

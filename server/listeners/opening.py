@@ -8,18 +8,20 @@ from dataclasses import dataclass
 
 from server.http.connection_table import ConnectionTable
 from server.listeners.listener import Listener
-from server.listeners.sockets import authority, is_loopback, listen
+from server.listeners.sockets import authority, is_loopback, listen, listen_several
 from server.settings import Settings, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """The listening sockets of a server. They outlive the HTTP process, which may be restarted.
+    """The listening sockets of a server. They outlive the HTTP processes, which may be restarted.
 
-    grpc, wyoming: None without this listener.
+    additional: one for each additional HTTP process, on the address of ``http``. grpc, wyoming: None without this
+    listener.
     """
 
     http: socket.socket
+    additional: tuple[socket.socket, ...] = ()
     grpc: socket.socket | None = None
     wyoming: socket.socket | None = None
 
@@ -38,9 +40,10 @@ def open_sockets(settings: Settings, *, protected: bool) -> Sockets:
     key although that is not allowed, or when the package of a listener is not installed.
     """
     stalled_seconds = settings.limits.stalled_seconds
-    http = listen(settings.host, settings.port, stalled_seconds)
+    http, *additional = listen_several(settings.host, settings.port, stalled_seconds, settings.http_processes)
     _check_exposure("host", http, settings, protected)
-    return Sockets(http, _grpc_socket(settings, protected, stalled_seconds), _wyoming_socket(settings, stalled_seconds))
+    grpc = _grpc_socket(settings, protected, stalled_seconds)
+    return Sockets(http, tuple(additional), grpc, _wyoming_socket(settings, stalled_seconds))
 
 
 def _check_exposure(name: str, bound: socket.socket, settings: Settings, protected: bool) -> None:

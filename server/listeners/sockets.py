@@ -10,16 +10,17 @@ _UNSENT_BYTES = 256 * 1024
 the server notices that a client does not read."""
 
 
-def listen(host: str, port: int, stalled_seconds: float) -> socket.socket:
+def listen(host: str, port: int, stalled_seconds: float, *, reuse_port: bool = False) -> socket.socket:
     """Return a listening socket. It is opened before anything is loaded, so that an unusable address fails early.
 
     Accepted connections inherit its options. TCP_NODELAY is needed because with Nagle's algorithm, which asyncio does
     not disable here, data is 40 ms late. Raises OSError.
 
-    stalled_seconds: the kernel closes connections of clients that have not read for this time.
+    stalled_seconds: the kernel closes connections of clients that have not read for this time. reuse_port: other
+    sockets with this option may listen on the same address.
     """
     try:
-        listener = socket.create_server((host, port), family=_family(host), backlog=2048)
+        listener = socket.create_server((host, port), family=_family(host), backlog=2048, reuse_port=reuse_port)
     except OSError as error:
         raise _address_error(host, port, error) from None
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -28,6 +29,19 @@ def listen(host: str, port: int, stalled_seconds: float) -> socket.socket:
     if hasattr(socket, "TCP_NOTSENT_LOWAT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
     return listener
+
+
+def listen_several(host: str, port: int, stalled_seconds: float, count: int) -> tuple[socket.socket, ...]:
+    """Return ``count`` sockets that listen on the same address. Linux distributes the connections over them by chance.
+
+    A server that listens on the address already is refused, as with one socket. See ``listen``. Raises OSError.
+    """
+    alone = listen(host, port, stalled_seconds)
+    if count == 1:
+        return (alone,)
+    port = alone.getsockname()[1]
+    alone.close()
+    return tuple(listen(host, port, stalled_seconds, reuse_port=True) for _ in range(count))
 
 
 def authority(listener: socket.socket) -> str:

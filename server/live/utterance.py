@@ -177,7 +177,7 @@ class LiveUtterance:
     async def _synthesize(self) -> None:
         await self._can_start.wait()
         usage, admission = self._services.key_usage, self._model.admission
-        with usage.request(self._record.owner), admission.ticket(self._client) as ticket, ticket.evictable():
+        with await usage.request(self._record.owner), admission.ticket(self._client) as ticket, ticket.evictable():
             submit = partial(self._submit, ticket)
             async with start_synthesis(
                 self._body, self._model, self._services, self._record, ticket, submit

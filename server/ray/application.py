@@ -119,6 +119,8 @@ def replica_settings(config: str | None, settings: dict[str, Any]) -> Settings:
     for name, port in (("grpc.port", loaded.grpc.port), ("wyoming.port", loaded.wyoming.port)):
         if port is not None:
             raise SettingsError(f"{name}: a replica of Ray Serve has only the HTTP listener, got {port}: remove it")
+    if loaded.http_processes > 1:
+        raise SettingsError(f"http_processes: a replica of Ray Serve is one process, got {loaded.http_processes}")
     if not (load_keys(loaded) or loaded.allow_unauthenticated):
         raise SettingsError(
             "Ray Serve listens on all addresses of its nodes, and the server has no API key: set keys_file or "

@@ -72,7 +72,7 @@ async def deliver(
     """
     clock = asyncio.get_running_loop().time
     with (
-        services.key_usage.request(record.owner),
+        await services.key_usage.request(record.owner),
         model.admission.ticket(client) as ticket,
         ticket.evictable(),
     ):

@@ -43,7 +43,7 @@ class SpeechResponse(Response):
         Raises ApiError, EngineError or ClientDisconnected before the status line is sent.
         """
         usage, admission = self._services.key_usage, self._model.admission
-        with usage.request(self._record.owner), admission.ticket(client_of(scope)) as ticket:
+        with await usage.request(self._record.owner), admission.ticket(client_of(scope)) as ticket:
             writer = ResponseWriter(send, self._record, self._services.settings.limits.stalled_seconds, ticket)
             accepts_trailers = TRAILERS in scope.get("extensions", {})
             try:

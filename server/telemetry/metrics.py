@@ -15,11 +15,15 @@ from server.http.body_budget import BodyBudget
 from server.live.sessions import Sessions
 from server.served_model import EngineStatus
 from server.synthesis.admission import Admission
+from server.telemetry.merged_metrics import Families, MergedCollector, families_of, merged
 from server.telemetry.record import RequestRecord
 from server.version import version
 
+_REQUESTS = "sonant_engine_requests"
+_OF_MAIN_PROCESS = frozenset({"sonant_engine_up", "sonant_engine_loaded", "sonant_engine_restarts"})
+"""Metrics that only the process which runs the engines has."""
 _STAGE_GAUGES = {
-    "sonant_engine_requests": ("Requests that the engine processes or queues.", "client_streams"),
+    _REQUESTS: ("Requests that the engine processes or queues.", "client_streams"),
     "sonant_talker_slots_used": ("Utterances in the talker's slots.", "talker_slots"),
     "sonant_talker_waiting": ("Utterances that wait for a slot of the talker.", "talker_waiting"),
     "sonant_code2wav_rows_used": ("Utterances that Code2Wav decodes.", "code2wav_rows"),
@@ -229,11 +233,30 @@ class Metrics:
             self._underruns.labels(model).inc(record.playback.underruns)
             self._dry.labels(model).inc(record.playback.dry_seconds)
 
-    def page(self, accept: str, engines: Sequence[EngineStatus]) -> tuple[bytes, str]:
-        """Return the metrics page, in the format that the ``accept`` header selects, and its media type."""
+    def page(self, accept: str, engines: Sequence[EngineStatus], others: Sequence[Families] = ()) -> tuple[bytes, str]:
+        """Return the metrics page, in the format that the ``accept`` header selects, and its media type.
+
+        others: the metrics of other processes, with which those of this one are summed.
+        """
         self._engines.engines = engines
         encode, media_type = choose_encoder(accept)
-        return encode(self._registry), media_type
+        if not others:
+            return encode(self._registry), media_type
+        registry = CollectorRegistry()
+        registry.register(MergedCollector(merged([families_of(self._registry), *others])))
+        return encode(registry), media_type
+
+    def families(self, engine_requests: Mapping[tuple[str, str], int]) -> Families:
+        """Return the metrics of this process, for a process that sums them.
+
+        engine_requests: requests of this process that each engine processes or queues, by model and engine.
+        """
+        self._engines.engines = ()
+        gauge = GaugeMetricFamily(_REQUESTS, _STAGE_GAUGES[_REQUESTS][0], labels=["model", "engine"])
+        for labels, count in engine_requests.items():
+            gauge.add_metric(labels, count)
+        own = [family for family in families_of(self._registry) if family[0] not in _OF_MAIN_PROCESS]
+        return [*own, *families_of(MergedCollector([gauge]))]
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, text, ["model", "task"], registry=self._registry, buckets=buckets)

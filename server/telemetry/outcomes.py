@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from math import inf
+from typing import Any
 
 from server.telemetry.record import RequestRecord
 
@@ -83,6 +84,14 @@ class Outcomes:
         if key in self._running:
             return self._running[key]
         return self._ended[key][1] if key in self._ended else None
+
+    def fields(self, request_id: str, owner: str | None = None) -> dict[str, Any] | None:
+        """Return the outcome of the request with that id as JSON fields, or None. owner: see ``find``."""
+        record = self.find(request_id, owner)
+        if record is None:
+            return None
+        spoken = {} if record.spoken is None else {"spoken": record.spoken}
+        return {"object": "audio.speech.outcome", **record.fields(), **spoken, **record.word_fields()}
 
     def _keep_words(self, key: _Key, record: RequestRecord) -> None:
         """Count the word times of ``record``, and drop the oldest ones when there are too many."""

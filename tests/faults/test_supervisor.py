@@ -19,6 +19,9 @@ CHILD = """
 import asyncio, os, signal, subprocess, sys, time
 from engine.system.logs import set_up_logging
 from server.http import supervisor
+from server.http.additional_processes import AdditionalProcesses
+
+additional = AdditionalProcesses(lambda number, connection, heartbeat: 0, 0)
 
 def say(line):
     os.write(2, f"{line}\\n".encode())
@@ -46,7 +49,8 @@ class SupervisorProcess:
     """A supervisor as a process; its standard error is read line by line."""
 
     def __init__(self, script: str, stall: float = 30.0, drain: float = 30.0, **options) -> None:
-        run = f"sys.exit(supervisor.Supervisor(front, stall_seconds={stall}, drain_seconds={drain}).run())"
+        options_of = f"stall_seconds={stall}, drain_seconds={drain}, additional=additional"
+        run = f"sys.exit(supervisor.Supervisor(front, {options_of}).run())"
         command = [sys.executable, "-c", f"{CHILD}\n{script}\n{run}"]
         options = {"stderr": subprocess.PIPE, **options}
         self.process = subprocess.Popen(command, **options)
@@ -217,3 +221,80 @@ def test_a_process_whose_parent_has_already_ended_exits_at_once() -> None:
     other = script.replace(str(os.getpid()), "-1")
     orphan = subprocess.run([sys.executable, "-c", other], capture_output=True, timeout=TIMEOUT, check=False)
     assert (orphan.returncode, orphan.stdout) == (1, b"")
+
+
+ADDITIONAL = """
+import socket
+
+def further(number, connection, heartbeat):
+    connection.sendall(f"{number}".encode())
+    say(f"additional {number} {os.getpid()}")
+    asyncio.run(serve_further(heartbeat, number))
+    return 0
+
+async def serve_further(heartbeat, number):
+    stop_signals = asyncio.Queue()
+    asyncio.get_running_loop().add_signal_handler(supervisor.STOP_SIGNAL, stop_signals.put_nowait, None)
+    beating = asyncio.create_task(heartbeat.run())
+    await asyncio.sleep(0)
+    if number in HANGING:
+        HANGING.clear()
+        time.sleep(1000)
+    await stop_signals.get()
+    say(f"additional {number} stops")
+
+serve_main = front
+def front(heartbeat):
+    for _ in range(2):
+        _, (descriptor,), _, _ = socket.recv_fds(additional.arrivals, 1, 1)
+        say(f"connected to {socket.socket(fileno=descriptor).recv(1).decode()}")
+    return serve_main(heartbeat)
+
+additional = AdditionalProcesses(further, 2)
+"""
+"""Two additional processes. HANGING: numbers of those whose event loop hangs."""
+
+
+def test_additional_processes_are_connected_to_the_main_one_and_stop_with_it() -> None:
+    command = SupervisorProcess(f"HANGING = []\n{ADDITIONAL}")
+    for _ in range(2):
+        command.wait_for(r"connected to [01]")
+    command.wait_for("front")
+    command.process.terminate()
+    code, printed = command.wait_for_exit()
+    assert code == 0
+    assert sorted(re.findall(r"additional (\d) stops", printed)) == ["0", "1"]
+
+
+def test_a_lost_additional_process_is_started_again_and_the_others_continue() -> None:
+    command = SupervisorProcess(f"HANGING = []\n{ADDITIONAL}")
+    pids = {}
+    for _ in range(2):
+        number, pid = command.wait_for(r"additional (\d) (\d+)").groups()
+        pids[number] = psutil.Process(int(pid))
+    pids["1"].kill()
+    command.wait_for(r"HTTP process 3 \(pid \d+\) was killed by SIGKILL; restarting it in 0.5 s")
+    assert command.wait_for(r"additional (\d) (\d+)")[1] == "1"
+    assert pids["0"].is_running()
+    command.process.terminate()
+    assert command.wait_for_exit()[0] == 0
+
+
+def test_a_hanging_additional_process_is_killed_alone() -> None:
+    command = SupervisorProcess(f"HANGING = [1]\n{ADDITIONAL}", stall=1)
+    command.wait_for(r"HTTP process 3 \(pid \d+\) sent no heartbeat for 1 s; killing it")
+    command.wait_for(r"HTTP process 3 \(pid \d+\) was killed by SIGKILL; restarting it")
+    command.process.terminate()
+    code, printed = command.wait_for_exit()
+    assert (code, "HTTP process (pid" in printed) == (0, False)
+
+
+def test_additional_processes_end_with_a_crashed_main_process() -> None:
+    command = SupervisorProcess(f"HANGING = []\n{ADDITIONAL}")
+    first = [psutil.Process(int(command.wait_for(r"additional \d (\d+)")[1])) for _ in range(2)]
+    psutil.Process(int(command.wait_for(r"front (\d+)")[1])).kill()
+    command.wait_for(r"the HTTP process \(pid \d+\) was killed by SIGKILL; restarting")
+    assert not any(each.is_running() for each in first)
+    command.wait_for(r"additional \d")
+    command.process.terminate()
+    assert command.wait_for_exit()[0] == 0

@@ -125,21 +125,21 @@ def test_an_invalid_line_is_named(file: Path, line: str, reason: str) -> None:
     assert "0" * 64 not in str(refusal.value)
 
 
-def test_a_quota_starts_anew_each_day(file: Path) -> None:
+async def test_a_quota_starts_anew_each_day(file: Path) -> None:
     add(file, "app", "--audio-seconds-per-day", 10)
     keys = Keys(parse_lines(file.read_text().splitlines(), file))
     (owner,) = (key.owner for key in parse_lines(file.read_text().splitlines(), file))
     now = 20_000 * DAY + 3600
     usage = KeyUsage(keys, lambda: now)
     usage.ended(RequestRecord("r", owner=owner, samples=9 * 24_000))
-    with usage.request(owner):
+    with await usage.request(owner):
         usage.ended(RequestRecord("r", owner=owner, samples=2 * 24_000))
-    with pytest.raises(ApiError) as refusal, usage.request(owner):
+    with pytest.raises(ApiError) as refusal, await usage.request(owner):
         pass
     assert (refusal.value.status, refusal.value.code) == (429, "insufficient_quota")
     assert refusal.value.retry_after == pytest.approx(DAY - 3600, abs=1)
     now += DAY
-    with usage.request(owner):
+    with await usage.request(owner):
         pass
 
 

@@ -1,0 +1,110 @@
+"""Messages between HTTP processes: with descriptors, of any size, and what happens when one ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import Any
+
+import pytest
+
+from server.processes.channel import Channel, Message, PeerLost
+
+TIMEOUT = 10.0
+
+
+class Recorder:
+    """Keeps what arrives. Answers a question with its fields, after ``release`` is set."""
+
+    def __init__(self) -> None:
+        self.messages: asyncio.Queue[tuple[Message, list[int]]] = asyncio.Queue()
+        self.release = asyncio.Event()
+        self.release.set()
+        self.gone = asyncio.Event()
+
+    def told(self, message: Message, descriptors: list[int]) -> None:
+        self.messages.put_nowait((message, descriptors))
+
+    async def asked(self, message: Message) -> Any:
+        await self.release.wait()
+        if message["what"] == "fail":
+            raise ValueError("a defect")
+        return message["what"]
+
+    def lost(self) -> None:
+        self.gone.set()
+
+
+def connected() -> tuple[Channel, Recorder, Channel, Recorder]:
+    """Two ends of a channel in one process."""
+    one, other = socket.socketpair()
+    first, second = Recorder(), Recorder()
+    return Channel(one, first), first, Channel(other, second), second
+
+
+async def test_messages_of_any_size_arrive_in_order_with_their_descriptors() -> None:
+    channel, _, other, receiver = connected()
+    texts = ["short", "long" * 500_000, "", "last"]
+    pipes = [os.pipe() for _ in texts]
+    for text, (reading, writing) in zip(texts, pipes, strict=True):
+        os.write(writing, text[:4].encode())
+        os.close(writing)
+        channel.tell({"text": text}, [reading])
+    for text in texts:
+        message, (descriptor,) = await asyncio.wait_for(receiver.messages.get(), TIMEOUT)
+        assert message["text"] == text
+        assert os.read(descriptor, 10) == text[:4].encode()
+        assert not os.get_inheritable(descriptor)
+        os.close(descriptor)
+    channel.close()
+    other.close()
+
+
+async def test_questions_are_answered_in_any_order() -> None:
+    channel, _, other, _ = connected()
+    answers = await asyncio.gather(*(channel.ask({"what": name}, TIMEOUT) for name in "abc"))
+    assert answers == ["a", "b", "c"]
+    assert await other.ask({"what": "back"}, TIMEOUT) == "back"
+    channel.close()
+    other.close()
+
+
+async def test_a_question_without_an_answer_ends() -> None:
+    channel, _, other, receiver = connected()
+    receiver.release.clear()
+    with pytest.raises(PeerLost):
+        await channel.ask({"what": "slow"}, 0.05)
+    waiting = asyncio.ensure_future(channel.ask({"what": "slow"}, TIMEOUT))
+    await asyncio.sleep(0)
+    other.close()
+    with pytest.raises(PeerLost):
+        await waiting
+    with pytest.raises(PeerLost):
+        await channel.ask({"what": "late"}, TIMEOUT)
+    channel.close()
+
+
+async def test_a_failed_answer_does_not_end_the_channel(caplog: pytest.LogCaptureFixture) -> None:
+    channel, _, other, _ = connected()
+    with pytest.raises(PeerLost):
+        await channel.ask({"what": "fail"}, 0.2)
+    assert "a defect" in caplog.text
+    assert await channel.ask({"what": "next"}, TIMEOUT) == "next"
+    channel.close()
+    other.close()
+
+
+async def test_the_end_of_a_process_is_noticed_and_leaves_no_descriptor() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    channel, sender, other, _ = connected()
+    for number in range(300):
+        reading, writing = os.pipe()
+        os.close(writing)
+        channel.tell({"text": "x" * 10_000, "number": number}, [reading])
+    other.close()
+    await asyncio.wait_for(sender.gone.wait(), TIMEOUT)
+    reading, writing = os.pipe()
+    os.close(writing)
+    channel.tell({"text": "after the end"}, [reading])
+    assert set(os.listdir("/proc/self/fd")) == before
