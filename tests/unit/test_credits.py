@@ -1,4 +1,4 @@
-"""Credits of consumed audio are returned to the engine once per iteration of the event loop."""
+"""Credits of consumed audio are returned to the engine in batches."""
 
 import asyncio
 
@@ -8,24 +8,24 @@ from engine.transfer import StreamError, Wakeup, pair
 
 class RecordingEndpoint:
     def __init__(self):
-        self.released = []
+        self.released = asyncio.Queue()
 
     def release_all(self, units):
-        self.released.append(units)
+        self.released.put_nowait(dict(units))
 
 
-async def test_credits_of_one_iteration_are_released_together_and_once():
+async def test_credits_are_released_together_and_once():
     endpoint = RecordingEndpoint()
     credits = CreditBatch(endpoint)
     for stream in (1, 2, 1):
         credits.add(stream, 3)
-    assert endpoint.released == []
     await asyncio.sleep(0)
-    assert endpoint.released == [[(1, 3), (2, 3), (1, 3)]]
-    credits.add(2, 1)
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert endpoint.released[1:] == [[(2, 1)]]
+    assert endpoint.released.empty()
+    async with asyncio.timeout(10):
+        assert await endpoint.released.get() == {1: 6, 2: 3}
+        credits.add(2, 1)
+        assert await endpoint.released.get() == {2: 1}
+    assert endpoint.released.empty()
 
 
 async def test_an_invalid_credit_does_not_affect_other_streams():
@@ -43,6 +43,7 @@ async def test_an_invalid_credit_does_not_affect_other_streams():
         credits = CreditBatch(audio)
         for stream, units in ((1, 4), (2, 5), (3, 4)):
             credits.add(stream, units)
-        await asyncio.sleep(0)
-        assert wakeup.wait_for(lambda: code2wav.credits([1, 2, 3]) == [4, 0, 4], 10)
+        async with asyncio.timeout(10):
+            while code2wav.credits([1, 2, 3]) != [4, 0, 4]:
+                await asyncio.sleep(0.001)
     assert [type(error) for error in errors] == [StreamError]
