@@ -103,7 +103,10 @@ class Phonemizer:
 
 
 def _with_links(text: str, entries: Mapping[str, str | Mapping[str, str]], accent: Accent) -> str:
-    """Replace stated readings, letters and some names by the package's links: ``[word](/phonemes/)``."""
+    """Replace stated readings, letters and some names by the package's links: ``[word](/phonemes/)``.
+
+    Quotation marks are removed: the package does not find a word after one in its lexicon, and reads "I'll as "ill".
+    """
     plain, links = "", list[tuple[int, int, str]]()
     end = 0
     for match in _READING.finditer(text):
@@ -122,7 +125,7 @@ def _with_links(text: str, entries: Mapping[str, str | Mapping[str, str]], accen
             links.append((each.start(), each.end(), _in_accent(name, accent)))
     for start, stop, phonemes in sorted(links, reverse=True):
         plain = f"{plain[:start]}[{plain[start:stop]}](/{phonemes}/){plain[stop:]}"
-    return plain
+    return plain.replace('"', "")
 
 
 def _reading(word: str, reading: str, entries: Mapping[str, str | Mapping[str, str]]) -> str:

@@ -38,6 +38,8 @@ def test_letters_are_read_by_name_unless_they_are_words(text, expected):
         ("It is C-A-B.", "It is [C](/sˈi/) [A](/ˈA/) [B](/bˈi/)."),
         ("Zoë left.", "[Zoe](/zˈOi/) left."),
         ("Nike and Xavier's café.", "Nike and [Xavier's](/zˈAvjəɹz/) cafe."),
+        ('He said, "I\'ll go."', "He said, I'll go."),
+        ('He said, "A man met B."', "He said, [A](/ɐ/) man met [B](/bˈi/)."),
     ],
 )
 def test_phonemes_are_stated_for_readings_letters_and_names(text, expected):
