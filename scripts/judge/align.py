@@ -7,16 +7,19 @@ Reads a JSON object with ``sentences`` and ``heard`` from standard input. Prints
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import jiwer
 
+from scripts.judge.differences import count_errors
 from scripts.judge.words import normalize
 
 _INSERTED = 4
 """Words. A recognizer writes some words as two."""
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def main() -> None:
@@ -26,10 +29,10 @@ def main() -> None:
 
 
 def align(sentences: Sequence[str], heard: str) -> dict[str, Any]:
-    """Return the comparison of ``sentences`` with ``heard``."""
+    """Return the comparison of ``sentences`` with ``heard``. Words that are only joined or split are right."""
     words = [normalize(sentence).split() for sentence in sentences]
     owners = [number for number, each in enumerate(words) for _ in each]
-    expected, actual = [word for each in words for word in each], normalize(heard).split()
+    expected, actual = [word for each in words for word in each], _words(heard)
     result = jiwer.process_words(" ".join(expected), " ".join(actual))
     right, inserted = [0] * len(words), []
     for chunk in result.alignments[0]:
@@ -39,13 +42,18 @@ def align(sentences: Sequence[str], heard: str) -> dict[str, Any]:
         elif chunk.type == "insert" and chunk.hyp_end_idx - chunk.hyp_start_idx >= _INSERTED:
             inserted.append(" ".join(actual[chunk.hyp_start_idx : chunk.hyp_end_idx]))
     return {
-        "errors": result.substitutions + result.deletions + result.insertions,
+        "errors": count_errors(result.alignments[0], expected, actual),
         "words": len(expected),
         "lost": [
             sentence for sentence, each, found in zip(sentences, words, right, strict=True) if 2 * found < len(each)
         ],
         "inserted": inserted,
     }
+
+
+def _words(heard: str) -> list[str]:
+    """Return the normalized words of each sentence: the normalizer makes 61 of "six. One ticket"."""
+    return [word for sentence in _SENTENCE_END.split(heard) for word in normalize(sentence).split()]
 
 
 if __name__ == "__main__":

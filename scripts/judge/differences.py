@@ -1,0 +1,40 @@
+"""Counts the errors in an alignment of two texts, without differences of spelling that cannot be heard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Protocol
+
+from scripts.judge.spelling import same_sounds
+
+
+class Chunk(Protocol):
+    """Words that are equal, replaced, missing or added: jiwer's ``AlignmentChunk``."""
+
+    type: str
+    ref_start_idx: int
+    ref_end_idx: int
+    hyp_start_idx: int
+    hyp_end_idx: int
+
+
+def count_errors(chunks: Sequence[Chunk], expected: Sequence[str], actual: Sequence[str]) -> int:
+    """Return the number of words that are missing, wrong or added. Words that are only joined or split are right."""
+    return sum(_errors(run, expected, actual) for run in _differences(chunks))
+
+
+def _differences(chunks: Sequence[Chunk]) -> Iterator[list[Chunk]]:
+    """Yield each run of chunks between words that are equal."""
+    for equal, run in groupby(chunks, lambda chunk: chunk.type == "equal"):
+        if not equal:
+            yield list(run)
+
+
+def _errors(run: Sequence[Chunk], expected: Sequence[str], actual: Sequence[str]) -> int:
+    """Return the number of errors in a run of differences."""
+    first, last = run[0], run[-1]
+    one, other = expected[first.ref_start_idx : last.ref_end_idx], actual[first.hyp_start_idx : last.hyp_end_idx]
+    if same_sounds(" ".join(one), " ".join(other)):
+        return 0
+    return sum(max(each.ref_end_idx - each.ref_start_idx, each.hyp_end_idx - each.hyp_start_idx) for each in run)
