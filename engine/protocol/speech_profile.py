@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-TextStep = Literal["unicode", "markup", "emoji", "normalize"]
+TextStep = Literal["unicode", "markup", "emoji", "normalize", "quotes"]
 """A step of the server's text front end."""
 
 
@@ -28,7 +28,7 @@ def _is_seconds(value: Any) -> bool:
 class SpeechProfile:
     """The content of a checkpoint's sonant.json. The defaults are those of the published checkpoints.
 
-    text_steps: the steps of the text front end that the checkpoint's training text went through.
+    text_steps: the steps of the text front end that run for the checkpoint.
     languages: lower-case names of the languages it can read; empty: those of config.json.
     piece_characters: length of the longest piece of text that it speaks well, in letters.
     reference_seconds: shortest and longest reference recording that it was trained for.

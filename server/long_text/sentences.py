@@ -47,11 +47,26 @@ def _of_paragraph(text: str, code: str) -> Iterator[str]:
     start = 0
     while start < len(text):
         end = _window_end(text, start)
-        found: list[str] = segment(code, text[start:end])
+        found = _joined(segment(code, text[start:end]))
         if end < len(text) and len(found) > 1:
             found.pop()
         yield from found
         start += sum(len(sentence) for sentence in found)
+
+
+def _joined(found: list[str]) -> list[str]:
+    """Join sentences that go on in lower case after "!" or "?", as in "What a day! exclaimed her brother".
+
+    Sentences that begin in lower case themselves stay as they are.
+    """
+    joined: list[str] = []
+    for sentence in found:
+        before = joined[-1] if joined else ""
+        if sentence[:1].islower() and before[:1].isupper() and before.rstrip().endswith(("!", "?")):
+            joined[-1] += sentence
+        else:
+            joined.append(sentence)
+    return joined
 
 
 def _window_end(text: str, start: int) -> int:

@@ -6,15 +6,16 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from server.text import emoji, marks, markup, ssml, unicode
+from server.text import emoji, marks, markup, quotes, ssml, unicode
 from server.text.english import formulas
 from server.text.english import normalize as english
 from server.text.english.say_as import say_as
 from server.text.patterns import compile_all, lazy
 from server.text.pronunciations import Pronunciations
 
-STEPS = ("unicode", "markup", "emoji", "normalize")
-"""Every step, in the order they run. "normalize" rewrites numbers, abbreviations and symbols as words."""
+STEPS = ("unicode", "markup", "emoji", "normalize", "quotes")
+"""Every step, in the order they run. "normalize" rewrites numbers, abbreviations and symbols as words, "quotes" removes
+quotation marks."""
 _ENGLISH = frozenset(("english", "en", "en-us", "en-gb"))
 _SPACE = lazy(r"[^\S\n]+")
 _MARKS = lazy(f"[{marks.CODE_START}{marks.CODE_END}{marks.FORMULA_START}{marks.FORMULA_END}]")
@@ -68,7 +69,7 @@ class Frontend:
         return self.finished(current, tuple(changed))
 
     def prepared(self, text: str, changed: list[str], *, line_before: int = 0) -> str:
-        """Return ``text`` after all steps but "normalize", with marks. English formulas are already in words.
+        """Return ``text`` after the steps before "normalize", with marks. English formulas are already in words.
 
         changed: receives the names of the steps that changed it.
         line_before: as for ``markup.to_text``.
@@ -88,8 +89,14 @@ class Frontend:
         return current
 
     def finished(self, text: str, changed: tuple[str, ...] = ()) -> Spoken:
-        """Return the text to speak: marks of words become respellings, marks of pauses become ``Pause`` objects."""
+        """Return the text to speak, without quotation marks if that is a step.
+
+        Marks of words become respellings, marks of pauses become ``Pause`` objects.
+        """
         text = _MARKS.sub("", text)
+        if "quotes" in self._steps:
+            without = quotes.drop(text)
+            changed, text = (*changed, "quotes") if without != text else changed, without
         return _with_pauses(self._words.restore(text) if self._words else text, changed)
 
     def _without_markup(self, text: str, line_before: int) -> str:

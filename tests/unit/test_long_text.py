@@ -64,6 +64,13 @@ def test_short_sentences_are_joined_with_a_neighbor() -> None:
     assert pieces("Yes. I have never been there before. No!", "english") == ["Yes. I have never been there before. No!"]
 
 
+def test_a_sentence_goes_on_in_lower_case_after_an_exclamation_or_a_question() -> None:
+    quoted = ["What a beautiful day! exclaimed her brother.", "Where are we going now? asked the old man."]
+    assert pieces(" ".join(quoted), "english") == quoted
+    typed = ["how are you doing today?", "i am fine and well again!", "see you tomorrow then."]
+    assert pieces(" ".join(typed), "english") == typed
+
+
 @pytest.mark.parametrize(
     "text", ["Hier soir nous avons rencontré M. Dupont à la gare.", "Im Jahr 1939 begann der 2. Weltkrieg in Polen."]
 )

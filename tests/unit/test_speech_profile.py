@@ -17,7 +17,7 @@ from engine.protocol.speech_profile import SpeechProfile, TextStep
 from server.text.frontend import STEPS
 
 POCKET = Path("models/pocket")
-EVERY_STEP: tuple[TextStep, ...] = ("unicode", "markup", "emoji", "normalize")
+EVERY_STEP: tuple[TextStep, ...] = ("unicode", "markup", "emoji", "normalize", "quotes")
 
 
 def read(folder: Path, text: str | None) -> SpeechProfile:
