@@ -41,8 +41,7 @@ from server.live.sessions import Sessions
 from server.model_settings import ModelSettings
 from server.processes.additional import MainPeer
 from server.processes.main import AdditionalPeers
-from server.processes.peers import NoPeers
-from server.processes.role import Role
+from server.processes.peers import NoPeers, Role
 from server.references.decode import Decoder
 from server.reload.reloader import Reload, Reloader
 from server.reload.requests import reload_requests
@@ -137,7 +136,9 @@ def create_app(
             await pool.start()
         key_file = asyncio.create_task(follow_key_file(keys, lambda: current.services.settings))
         collecting = asyncio.create_task(collect_unnoticed(outcomes.audio_left))
-        startup = asyncio.create_task(_report_startup(services, on_engine_ready, on_engine_failure))
+        startup = asyncio.create_task(
+            _report_startup(services, on_engine_ready, on_engine_failure, quiet=main is not None)
+        )
         reloader = Reloader(
             current,
             pools,
@@ -157,7 +158,6 @@ def create_app(
                 yield
         finally:
             if additional is not None:
-                await additional.wait_gone()
                 additional.close()
             startup.cancel()
             key_file.cancel()
@@ -284,8 +284,10 @@ def engine_pool(
     )
 
 
-async def _report_startup(services: Services, on_ready: Callable[[], None], on_failure: Callable[[], None]) -> None:
-    """Wait until all engines have loaded, and report the result."""
+async def _report_startup(
+    services: Services, on_ready: Callable[[], None], on_failure: Callable[[], None], *, quiet: bool
+) -> None:
+    """Wait until all engines have loaded, and report the result. quiet: another process writes it to the log."""
     await asyncio.to_thread(frontend.warm_up)
     for model in services.models:
         try:
@@ -295,8 +297,8 @@ async def _report_startup(services: Services, on_ready: Callable[[], None], on_f
             log.error("the engine of %s could not start: %s", model.name, reason)
             on_failure()
             return
-        log.info("%s is ready on %s", model.name, model.info.device)
-        if not model.info.trained:
+        log.log(logging.DEBUG if quiet else logging.INFO, "%s is ready on %s", model.name, model.info.device)
+        if not (model.info.trained or quiet):
             log.warning("%s: %s", model.name, UNTRAINED)
     await services.peers.started()
     on_ready()

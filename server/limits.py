@@ -162,7 +162,7 @@ class Limits(BaseModel):
     )
 
     def of_process(self, processes: int) -> Limits:
-        """Return the limits of each of ``processes`` HTTP processes: its share of those that count for the server."""
+        """Return the limits of each of ``processes`` HTTP processes: its share, rounded up, of those for the server."""
         if processes == 1:
             return self
         bodies = max(self.max_bodies_bytes / processes, self.max_body_bytes / self.client_share)

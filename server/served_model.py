@@ -134,8 +134,10 @@ class ServedModel:
 
 def max_running(settings: Settings, model: ModelSettings) -> int:
     """Return how many requests of ``model`` run at once in this HTTP process while all its engines accept requests."""
-    most = settings.limits.max_running or model.slots
-    return most if settings.http_processes == 1 else math.ceil(_UNEVEN * most / settings.http_processes)
+    processes, limit = settings.http_processes, settings.limits.max_running
+    if limit is not None:
+        return math.ceil(limit / processes)
+    return model.slots if processes == 1 else math.ceil(_UNEVEN * model.slots / processes)
 
 
 def model_admission(settings: Settings, model: ModelSettings) -> Admission:

@@ -81,8 +81,8 @@ class Settings(BaseSettings):
         ge=1,
         le=64,
         description="Number of processes that serve HTTP. All use the same engines. One is enough until it uses a "
-        "whole core. Each process has its share of the limits that count for the server. More than one excludes "
-        "`keep_alive` and `sonant reload`.",
+        "whole core. Each process has its share, rounded up, of the limits that count for the server. More than one "
+        "needs Linux, and excludes `keep_alive` and `sonant reload`.",
         json_schema_extra=NEEDS_RESTART,
     )
     address_file: Path | None = Field(

@@ -147,11 +147,6 @@ class EngineClient:
         if self._watchdog is not None:
             self._watchdog.request_failed()
 
-    def report_stall(self, message: str) -> None:
-        """Kill the engine process, because it has not answered another process."""
-        if self._worker is not None:
-            self._kill(self._worker, "stalled", message)
-
     async def start(self) -> None:
         """Start the engine process. It loads the checkpoint in the background."""
         self._loop = asyncio.get_running_loop()

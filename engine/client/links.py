@@ -24,7 +24,8 @@ class EngineLinks:
     The engine process exits when stage 2 exits, so the end of the request link means that the whole engine has ended.
 
     on_records: called with new records of the request link and of the audio link. on_end: called once after the last
-    record, unless ``stop`` or ``close`` was called before.
+    record, unless ``stop`` or ``close`` was called before. either: whether the end of the audio link alone is the end,
+    too. Otherwise the reason for it may still arrive on the request link.
     """
 
     def __init__(
@@ -33,9 +34,11 @@ class EngineLinks:
         audio: Side,
         on_records: Callable[[list[Record], list[Record]], None],
         on_end: Callable[[], None],
+        *,
+        either: bool = False,
     ) -> None:
         """Take ownership of both sides. Raises OSError or RuntimeError."""
-        self._on_records, self._on_end = on_records, on_end
+        self._on_records, self._on_end, self._either = on_records, on_end, either
         self._wakeup = LoopWakeup(asyncio.get_running_loop(), self._receive, self._has_records)
         with contextlib.ExitStack() as undo:
             undo.callback(self._wakeup.stop)
@@ -62,7 +65,7 @@ class EngineLinks:
             responses, audio = self.requests.receive(), self._receive_audio()
             if responses or audio:
                 self._on_records(responses, audio)
-            if self.requests.alive:
+            if not self._ended:
                 return
         except Exception:
             _log.exception("receiving records from the engine process failed")
@@ -79,4 +82,8 @@ class EngineLinks:
         return [each for each in records if each.kind is not Kind.OPEN and (each.kind is not Kind.FAIL or each.payload)]
 
     def _has_records(self) -> bool:
-        return not self.requests.alive or self.requests.pending() or self.audio.pending()
+        return self._ended or self.requests.pending() or self.audio.pending()
+
+    @property
+    def _ended(self) -> bool:
+        return not self.requests.alive or (self._either and not self.audio.alive)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import time
 from collections.abc import Callable
 from typing import Literal
@@ -38,8 +39,8 @@ _RETRY_SECONDS = 0.5
 """Pause between a failed model check and the next one."""
 _CHECK_FRAMES = 2
 """Frames of the utterance of a model check."""
-_BATCHES, _SLOTS_WANTED = "code2wav_batches", ("talker_slots", "talker_waiting")
-"""Statistics of the engine: batches of audio that were sent; utterances that have a slot, and that wait for one."""
+_CHUNKS, _SLOTS_WANTED = "code2wav_chunks", ("talker_slots", "talker_waiting")
+"""Statistics of the engine: chunks of audio that were sent; utterances that have a slot, and that wait for one."""
 _log = logging.getLogger(__name__)
 
 
@@ -107,6 +108,8 @@ class Watchdog:
         self._probe: asyncio.Task[Stats | None] | None = None
         self._model_check_task: asyncio.Task[None] | None = None
         self._must_recheck = self._last_check_failed = self._closed = False
+        self._chunks: float = math.inf
+        """Chunks of audio that were sent, at the last probe. Infinite before the first one, and after a failure."""
         self.stats: Stats | None = None
         """The statistics that the last answered probe returned."""
         self._watching = asyncio.create_task(self._watch())
@@ -178,7 +181,7 @@ class Watchdog:
 
     def request_failed(self) -> None:
         """Start a model check after a model failed on a request: the request or the engine may be the cause."""
-        self._must_recheck = True
+        self._must_recheck, self._chunks = True, math.inf
         self._on_change()
         self._start_checks()
 
@@ -242,13 +245,21 @@ class Watchdog:
             return None
         self._last_answer_at = time.monotonic()
         self._unanswered_since = None
-        if self.stats is not None and stats.get(_BATCHES, 0) > self.stats.get(_BATCHES, 0):
-            self._last_audio_at = self._last_answer_at  # also the audio of other processes
+        self._note_audio(stats.get(_CHUNKS, 0))
         self.stats = stats
         if self._stall_reported:
             self._stall_reported = False
             self._on_change()
         return stats
+
+    def _note_audio(self, chunks: int) -> None:
+        """Record that the models work if audio was sent since the last probe, to whatever process.
+
+        After a failure, only audio that is sent after the next probe counts.
+        """
+        if chunks > self._chunks:
+            self.audio_received()
+        self._chunks = chunks
 
     def _has_free_slot(self) -> bool:
         """Return whether a check finds a free slot, as far as is known."""
@@ -279,6 +290,7 @@ class Watchdog:
                 return
             except EngineError as error:
                 self._must_recheck = self._last_check_failed = True
+                self._chunks = math.inf
                 self._on_change()
                 _log.error("model check %d of %d failed: %s", number, _MAX_FAILED_CHECKS, error)
             await asyncio.sleep(_RETRY_SECONDS)

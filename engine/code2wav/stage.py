@@ -65,6 +65,7 @@ class Code2WavStage:
         self._failures = 0
         self._batches = 0
         self._batch_rows = 0
+        self._chunks = 0
 
     def run(self) -> None:
         """Decode until the talker or the engine client closes its link.
@@ -103,6 +104,7 @@ class Code2WavStage:
             "code2wav_rows": self._rows_used(),
             "code2wav_batches": self._batches,
             "code2wav_batch_rows": self._batch_rows,
+            "code2wav_chunks": self._chunks,
             "audio_ring_used": used,
             "audio_ring_size": size,
             "context_hits": self._decoder.prefix_cache.hits,
@@ -171,6 +173,7 @@ class Code2WavStage:
                 self._fail([stream_id], EngineFailed("Code2Wav produced NaN samples"))
         for stream_id in chunks:
             self._streams[stream_id].progress.record_decoded(frames, now)
+        self._chunks += len(chunks)
         self._audio.send_all((stream_id, chunk, frames) for stream_id, chunk in chunks.items())
         self._frames.release_each(chunks, frames)
 

@@ -143,8 +143,8 @@ class PoolMember:
             self._loading = asyncio.get_running_loop().create_task(self._load())
 
     def reload_later(self) -> None:
-        """Load an engine that has failed again, after a pause. No-op unless it has failed."""
-        if self.state == "failed" and self._reload_timer is None:
+        """Load an engine that has failed again, after a pause. No-op unless it has failed, and this process runs it."""
+        if self.state == "failed" and self._reload_timer is None and self._make_client is None:
             _log.error("engine %s could not be loaded; trying again in %g s", self.label, _RELOAD_SECONDS)
             self._reload_timer = asyncio.get_running_loop().call_later(_RELOAD_SECONDS, self._reload)
 

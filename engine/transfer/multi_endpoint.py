@@ -47,6 +47,8 @@ class MultiEndpoint:
         """Take ownership of ``first``, which is attached to ``wakeup``, and of ``joins``, from where links arrive."""
         self._first, self._joins, self._wakeup = first, joins, wakeup
         self._peers = {0: first}
+        self._alone = True
+        """Whether no other peer has ever joined: then nothing has to be divided."""
         self._closed = False
         self._acceptor = threading.Thread(target=self._accept, name="link-acceptor", daemon=True)
         self._acceptor.start()
@@ -68,6 +70,9 @@ class MultiEndpoint:
 
     def send_all(self, data: Iterable[tuple[int, bytes, int]]) -> None:
         """Send each (stream, payload, units), and wake each peer once."""
+        if self._alone:
+            self._send(0, lambda peer: peer.send_all(data))
+            return
         items = defaultdict[int, list[tuple[int, bytes, int]]](list)
         for item in data:
             items[item[0] >> _PEER_SHIFT].append(item)
@@ -84,6 +89,8 @@ class MultiEndpoint:
 
     def credits(self, streams: Iterable[int]) -> list[int]:
         """Return the units that may be sent on each stream now; 0 where the peer has left."""
+        if self._alone:
+            return self._first.credits(streams)
         streams = list(streams)
         of_peers = defaultdict[int, list[int]](list)
         for stream in streams:
@@ -96,6 +103,8 @@ class MultiEndpoint:
 
     def pending(self) -> bool:
         """Return whether ``receive`` has something to return, or credit has arrived since its last call."""
+        if self._alone:
+            return self._first.pending()
         return any(peer.pending() for peer in list(self._peers.values()))
 
     def receive(self) -> list[Record]:
@@ -152,9 +161,14 @@ class MultiEndpoint:
         """Attach the links that arrive, until the other end of ``joins`` is closed."""
         while (join := _receive_join(self._joins)) is not None:
             number, side = join
-            endpoint = side.attach(self._wakeup, backlog=_BACKLOG)
+            try:
+                endpoint = side.attach(self._wakeup, backlog=_BACKLOG)
+            except (OSError, RuntimeError):
+                _log.exception("a link of peer %d could not be attached", number)
+                continue
             with self._wakeup.condition:
                 if not self._closed:
+                    self._alone = False
                     self._peers[number] = endpoint
             if self._closed:
                 endpoint.close()
@@ -255,7 +269,9 @@ def _receive_join(connection: socket.socket) -> tuple[int, Side] | None:
         message, descriptors, _, _ = socket.recv_fds(connection, _JOIN.size, 2)
     except OSError:
         return None
-    if len(message) < _JOIN.size:
+    if len(message) < _JOIN.size or len(descriptors) < 2:
+        for descriptor in descriptors:
+            os.close(descriptor)
         return None
     peer, side, window, capacity = _JOIN.unpack(message)
     memory, doorbell = descriptors

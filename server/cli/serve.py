@@ -19,7 +19,7 @@ from server.http.supervisor import Supervisor
 from server.http.uvicorn_hooks import check_uvicorn
 from server.keys.valid_keys import load_keys
 from server.listeners.opening import open_sockets
-from server.listeners.sockets import is_loopback
+from server.listeners.sockets import is_loopback, listen
 from server.processes.run import model_names, run_additional, run_main
 from server.reload.applied import AppliedSettings
 from server.settings import Settings, load_settings
@@ -82,7 +82,12 @@ def serve(
     if warning := folder_warning(settings.voices):
         report(f"Warning: {warning}")
     applied = AppliedSettings(settings)
-    additional = AdditionalProcesses(partial(run_additional, applied, sockets), settings.http_processes - 1)
+    port, stalled_seconds = sockets.http.getsockname()[1], settings.limits.stalled_seconds
+    additional = AdditionalProcesses(
+        partial(run_additional, applied, sockets, report),
+        partial(listen, settings.host, port, stalled_seconds, reuse_port=True),
+        settings.http_processes - 1,
+    )
     supervisor = Supervisor(
         partial(run_main, applied, load, sockets, report, additional),
         stall_seconds=settings.limits.http_stall_seconds,

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from server.http.child_process import ChildProcess, Heartbeat, describe_exit
+from server.http.child_process import Backoff, ChildProcess, Heartbeat, describe_exit
 
-_FIRST_BACKOFF_S = 0.5
-_MAX_BACKOFF_S = 30.0
-_HEALTHY_S = 60.0
-"""Seconds of serving after which the backoff is reset."""
 _log = logging.getLogger("sonant")
 
 StartChild = Callable[[Callable[[Heartbeat], int], str], ChildProcess]
@@ -22,30 +19,29 @@ StartChild = Callable[[Callable[[Heartbeat], int], str], ChildProcess]
 
 
 @dataclass(slots=True)
-class _Place:
-    """One of the processes, which has ended or was not started while ``child`` is None."""
+class _State:
+    """The state of one process, which has ended or was not started while ``child`` is None."""
 
-    number: int
     name: str
     child: ChildProcess | None = None
     start_at: float = 0.0
-    backoff: float = _FIRST_BACKOFF_S
+    backoff: Backoff = field(default_factory=Backoff)
 
     def retry(self, reason: str) -> None:
         """Start the process again after a pause."""
-        now = time.monotonic()
-        if self.child is not None and self.child.served_since and now - self.child.served_since > _HEALTHY_S:
-            self.backoff = _FIRST_BACKOFF_S
-        _log.error("%s %s; restarting it in %.1f s", self.name, reason, self.backoff)
-        self.start_at, self.backoff = now + self.backoff, min(2 * self.backoff, _MAX_BACKOFF_S)
+        pause = self.backoff.next(None if self.child is None else self.child.served_since)
+        _log.error("%s %s; restarting it in %.1f s", self.name, reason, pause)
+        self.start_at = time.monotonic() + pause
 
 
 class AdditionalProcesses:
     """Starts ``count`` processes, and each again when it ends. Each has a connection to the main HTTP process.
 
     Args:
-        serve: runs in a process, given its number from 0 and its connection to the main process. Returns its exit code.
-            It must run the ``Heartbeat`` in its event loop.
+        serve: runs in a process, given its connection to the main process and its listening socket. Returns its exit
+            code. It must run the ``Heartbeat`` in its event loop.
+        listen: opens the listening socket of a process. It is closed when the process ends, so that no connection waits
+            for the next one. Raises OSError.
         count: number of processes.
 
     Attributes:
@@ -53,9 +49,14 @@ class AdditionalProcesses:
             Only in the main process.
     """
 
-    def __init__(self, serve: Callable[[int, socket.socket, Heartbeat], int], count: int) -> None:
-        self._serve, self._count = serve, count
-        self._places: list[_Place] = []
+    def __init__(
+        self,
+        serve: Callable[[socket.socket, socket.socket, Heartbeat], int],
+        listen: Callable[[], socket.socket],
+        count: int,
+    ) -> None:
+        self._serve, self._listen, self._count = serve, listen, count
+        self._states: list[_State] = []
         self._to_main: socket.socket | None = None
         self.arrivals: socket.socket | None = None
 
@@ -71,17 +72,17 @@ class AdditionalProcesses:
         return [each for child in self._children() if (each := child.heartbeats) is not None]
 
     @property
-    def patience(self) -> float:
+    def timeout(self) -> float:
         """Seconds after which ``observe`` should be called again; inf without processes."""
         now = time.monotonic()
-        starts = [max(0.0, place.start_at - now) for place in self._places if place.child is None]
-        return min([*starts, *(child.patience for child in self._children())], default=float("inf"))
+        starts = [max(0.0, state.start_at - now) for state in self._states if state.child is None]
+        return min([*starts, *(child.timeout for child in self._children())], default=math.inf)
 
     def begin(self, start_main: Callable[[], ChildProcess]) -> ChildProcess:
         """Start the main process, and return it. The others are started by ``observe``. Raises OSError."""
         if not self._count:
             return start_main()
-        self._places = [_Place(number, f"HTTP process {number + 2}") for number in range(self._count)]
+        self._states = [_State(f"HTTP process {number + 2}") for number in range(self._count)]
         self._to_main, self.arrivals = socket.socketpair()
         try:
             return start_main()
@@ -96,16 +97,16 @@ class AdditionalProcesses:
 
         readable: file descriptors with heartbeats. codes: the exit codes of the processes that have ended.
         """
-        for place in self._places:
-            if place.child is not None:
-                place.child.observe(readable)
-                if (code := codes.get(place.child.pid)) is not None:
+        for state in self._states:
+            if state.child is not None:
+                state.child.observe(readable)
+                if (code := codes.get(state.child.pid)) is not None:
                     if not stopping:
-                        place.retry(f"(pid {place.child.pid}) {describe_exit(code)}")
-                    place.child.close()
-                    place.child = None
-            elif not stopping and time.monotonic() >= place.start_at:
-                self._start(place, start)
+                        state.retry(f"(pid {state.child.pid}) {describe_exit(code)}")
+                    state.child.close()
+                    state.child = None
+            elif not stopping and time.monotonic() >= state.start_at:
+                self._start(state, start)
 
     def send(self, number: int) -> None:
         """Send a signal to all processes."""
@@ -116,29 +117,34 @@ class AdditionalProcesses:
         """Kill all processes, after the main process has ended."""
         for child in self._children():
             child.close()
-        self._places = []
+        self._states = []
         if self._to_main is not None:
             self._to_main.close()
             self._to_main = None
 
     def _children(self) -> list[ChildProcess]:
-        return [place.child for place in self._places if place.child is not None]
+        return [state.child for state in self._states if state.child is not None]
 
-    def _start(self, place: _Place, start: StartChild) -> None:
+    def _start(self, state: _State, start: StartChild) -> None:
+        try:
+            listener = self._listen()
+        except OSError as error:
+            state.retry(f"could not be started: {error}")
+            return
         own, main = socket.socketpair()
 
         def serve(heartbeat: Heartbeat) -> int:
             main.close()
-            return self._serve(place.number, own, heartbeat)
+            return self._serve(own, listener, heartbeat)
 
         try:
-            place.child = start(serve, place.name)
+            state.child = start(serve, state.name)
         except OSError as error:
-            place.retry(f"could not be started: {error.strerror}")
+            state.retry(f"could not be started: {error.strerror}")
         else:
             assert self._to_main is not None
             with suppress(OSError):  # the main process has ended
                 socket.send_fds(self._to_main, [b"\0"], [main.fileno()])
         finally:
-            own.close()
-            main.close()
+            for each in (own, main, listener):
+                each.close()

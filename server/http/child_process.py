@@ -36,6 +36,10 @@ _START_TIMEOUT_S = 120.0
 _DESCENDANTS_TIMEOUT_S = 10.0
 """Timeout for the end of the processes that a dead HTTP process left behind."""
 _STACK_WAIT_S = 0.5
+_FIRST_BACKOFF_S = 0.5
+_MAX_BACKOFF_S = 30.0
+_HEALTHY_S = 60.0
+"""Seconds of serving after which the pauses before restarts begin anew."""
 
 _log = logging.getLogger("sonant")
 
@@ -64,6 +68,20 @@ class Heartbeat:
             pass  # the supervisor is suspended; the pipe is full of heartbeats
         except BrokenPipeError:
             os._exit(1)
+
+
+class Backoff:
+    """The pauses before the restarts of a process: each is twice the one before, up to 30 s."""
+
+    def __init__(self) -> None:
+        self._pause = _FIRST_BACKOFF_S
+
+    def next(self, served_since: float | None) -> float:
+        """Return the seconds before the next start. A minute of service, since ``served_since``, resets them."""
+        if served_since is not None and time.monotonic() - served_since > _HEALTHY_S:
+            self._pause = _FIRST_BACKOFF_S
+        pause, self._pause = self._pause, min(2 * self._pause, _MAX_BACKOFF_S)
+        return pause
 
 
 class ChildProcess:
@@ -109,7 +127,7 @@ class ChildProcess:
         self._checked = time.monotonic()
 
     @property
-    def patience(self) -> float:
+    def timeout(self) -> float:
         """Seconds after which ``observe`` should be called again."""
         return min(self._tick, self._limit - self._silent)
 

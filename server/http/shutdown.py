@@ -8,9 +8,10 @@ import math
 import signal
 import socket
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from typing_extensions import override
@@ -19,6 +20,7 @@ from server.http.child_process import STOP_SIGNAL, Heartbeat
 from server.http.descriptors import prepare_listeners
 from server.http.websockets import WebSocketConnection
 from server.live.sessions import Sessions
+from server.processes.peers import NoPeers, Peers
 from server.synthesis.admission_group import AdmissionGroup
 
 _CLOSE_SECONDS = 1.0
@@ -38,7 +40,7 @@ class Server(uvicorn.Server):
         report: called with progress messages for the operator.
         heartbeat: tells the supervisor that the event loop runs, from the time that connections are accepted until
             the loop ends.
-        may_exit: returns whether the drain is over, while no utterance of this process is in flight.
+        peers: returns the other HTTP processes of the server.
     """
 
     def __init__(
@@ -49,14 +51,14 @@ class Server(uvicorn.Server):
         drain_seconds: float,
         report: Callable[[str], None],
         heartbeat: Heartbeat,
-        may_exit: Callable[[], bool] = lambda: True,
+        peers: Callable[[], Peers] = NoPeers,
     ) -> None:
         super().__init__(config)
         self._admission = admission
         self._sessions = sessions
         self._drain_seconds = drain_seconds
         self._report = report
-        self._heartbeat, self._may_exit = heartbeat, may_exit
+        self._heartbeat, self._peers = heartbeat, peers
         self._heartbeat_task: asyncio.Task[None] | None = None
         self._stop_requested_at: float | None = None
         self._drain_reported = False
@@ -107,18 +109,22 @@ class Server(uvicorn.Server):
         """
         await self._sessions.end()
         await self._wait_for_websockets()
+        await self._until_forced(self._peers().wait_ended(self._seconds_left()))
         self.config.timeout_graceful_shutdown = self._seconds_left()
-        graceful = asyncio.ensure_future(super().shutdown(sockets))
-        forced = asyncio.ensure_future(self._forced.wait())
-        await asyncio.wait({graceful, forced}, return_when=asyncio.FIRST_COMPLETED)
-        for waiting in (graceful, forced):
-            waiting.cancel()
-        await asyncio.gather(graceful, forced, return_exceptions=True)
-        if not graceful.cancelled():
-            graceful.result()
+        await self._until_forced(super().shutdown(sockets))
         if self.force_exit:
             await self._cancel_requests()
             await self.lifespan.shutdown()
+
+    async def _until_forced(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for ``work``, and cancel it when the server is stopped at once."""
+        working, forced = asyncio.ensure_future(work), asyncio.ensure_future(self._forced.wait())
+        await asyncio.wait({working, forced}, return_when=asyncio.FIRST_COMPLETED)
+        for waiting in (working, forced):
+            waiting.cancel()
+        await asyncio.gather(working, forced, return_exceptions=True)
+        if not working.cancelled():
+            working.result()
 
     def _check_drain(self, deadline: float) -> None:
         """Exit when no utterance is in flight, or at the deadline."""
@@ -127,7 +133,7 @@ class Server(uvicorn.Server):
         if running and not self._drain_reported:
             self._drain_reported = True
             self._report(f"Stopping: {_utterances(running)} in flight may finish within {limit}; Ctrl-C stops now")
-        if not running and self._may_exit():
+        if not running and self._peers().may_exit():
             self.should_exit = True
         elif time.monotonic() >= deadline:
             if running:

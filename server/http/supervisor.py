@@ -13,7 +13,7 @@ from types import FrameType
 
 from engine.system.process import adopt_orphans
 from server.http.additional_processes import AdditionalProcesses
-from server.http.child_process import FOR_USERS, STOP_SIGNAL, ChildProcess, Heartbeat, describe_exit, reap
+from server.http.child_process import FOR_USERS, STOP_SIGNAL, Backoff, ChildProcess, Heartbeat, describe_exit, reap
 
 RELOAD_SIGNAL = signal.SIGWINCH
 """Signal from the supervisor that tells the HTTP process to reload its configuration.
@@ -21,10 +21,6 @@ RELOAD_SIGNAL = signal.SIGWINCH
 Processes ignore it by default, so it has no effect on one that does not handle it yet. The terminal sends it to its
 foreground processes only, to which the HTTP process does not belong.
 """
-_FIRST_BACKOFF_S = 0.5
-_MAX_BACKOFF_S = 30.0
-_HEALTHY_S = 60.0
-"""Seconds of serving after which the backoff is reset."""
 _MAX_STARTS = 3
 """Number of starts after which the supervisor gives up if no HTTP process ever sent a heartbeat."""
 _STOP_GRACE_S = 10.0
@@ -76,7 +72,7 @@ class Supervisor:
         adopt_orphans()
         gc.freeze()  # the garbage collector would write to pages that are shared with the child
         self._signals = self._catch_signals()
-        backoff, starts = _FIRST_BACKOFF_S, 0
+        backoff, starts = Backoff(), 0
         while True:
             starts += 1
             try:
@@ -88,12 +84,10 @@ class Supervisor:
             if not self._ever_served and starts >= _MAX_STARTS:
                 _log.error("the HTTP process %s; giving up after %d failed starts", reason, starts)
                 return 1
-            if self._served_since is not None and time.monotonic() - self._served_since > _HEALTHY_S:
-                backoff = _FIRST_BACKOFF_S
-            _log.error("the HTTP process %s; restarting it in %.1f s", reason, backoff)
-            if self._wait_for_stop(backoff):
+            pause = backoff.next(self._served_since)
+            _log.error("the HTTP process %s; restarting it in %.1f s", reason, pause)
+            if self._wait_for_stop(pause):
                 return 0
-            backoff = min(2 * backoff, _MAX_BACKOFF_S)
 
     def _run_once(self) -> int | str:
         """Run one child. Return the exit code of the supervisor, or the reason why the child must be restarted."""
@@ -183,8 +177,8 @@ class Supervisor:
         return len(arrived)
 
     def _select_timeout(self, child: ChildProcess) -> float:
-        patience = min(child.patience, self._additional.patience)
-        return patience if self._deadline is None else max(0.0, min(patience, self._deadline - time.monotonic()))
+        timeout = min(child.timeout, self._additional.timeout)
+        return timeout if self._deadline is None else max(0.0, min(timeout, self._deadline - time.monotonic()))
 
     def _catch_signals(self) -> int:
         """Make Python write the number of each signal to a pipe. Return the pipe's read end."""

@@ -15,16 +15,21 @@ from server.telemetry.record import RequestRecord
 
 _DAY_SECONDS = 86_400
 _BUSY_RETRY_SECONDS = 2
-_NEWS_SECONDS = 0.1
-"""How long a request above the limit of its key waits for the news that one in another process has ended. A client that
-sends one request after the other would get a 429 otherwise."""
+_UPDATE_SECONDS = 0.1
+"""How long a request above the limit of its key waits for an update from another process, in which one may have ended.
+A client that sends one request after the other would get a 429 otherwise."""
 
 
 class Usage(NamedTuple):
-    """What an owner of keys uses. running: requests. audio_seconds: of today."""
+    """What an owner of keys uses. running: requests. audio_seconds: of the day with number ``day``."""
 
     running: int = 0
     audio_seconds: float = 0.0
+    day: int = 0
+
+    def audio_of(self, day: int) -> float:
+        """Return the seconds of audio of a day."""
+        return self.audio_seconds if self.day == day else 0.0
 
 
 class KeyUsage:
@@ -44,13 +49,13 @@ class KeyUsage:
         self._day = 0
         self._audio_seconds: Counter[str] = Counter()
         self._elsewhere: dict[str, Usage] = {}
-        self._news = asyncio.Event()
+        self._updated = asyncio.Event()
         self.on_change: Callable[[str], None] = lambda owner: None
 
     def here(self, owner: str) -> Usage:
         """Return what ``owner`` uses in this process."""
         self._start_day()
-        return Usage(self._running[owner], self._audio_seconds[owner])
+        return Usage(self._running[owner], self._audio_seconds[owner], self._day)
 
     def owners(self) -> set[str]:
         """Return the owners that use something in this process."""
@@ -58,9 +63,8 @@ class KeyUsage:
 
     def set_elsewhere(self, owner: str, usage: Usage) -> None:
         """Set what ``owner`` uses in the other processes of the server, all together."""
-        self._start_day()
         self._elsewhere[owner] = usage
-        self._news.set()
+        self._updated.set()
 
     def add_audio(self, owner: str, seconds: float) -> None:
         """Count audio of ``owner`` in this process."""
@@ -76,10 +80,10 @@ class KeyUsage:
         key = None if owner is None else self._keys.of_owner(owner)
         if key is not None and key.max_requests is not None and self._elsewhere.get(key.owner, Usage()).running:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_NEWS_SECONDS):
+                async with asyncio.timeout(_UPDATE_SECONDS):
                     while self._total(key.owner).running >= key.max_requests:
-                        self._news.clear()
-                        await self._news.wait()
+                        self._updated.clear()
+                        await self._updated.wait()
         return nullcontext() if owner is None else self._counted(owner)
 
     @contextmanager
@@ -132,7 +136,8 @@ class KeyUsage:
     def _total(self, owner: str) -> Usage:
         """Return what ``owner`` uses in all processes."""
         here, elsewhere = self.here(owner), self._elsewhere.get(owner, Usage())
-        return Usage(here.running + elsewhere.running, here.audio_seconds + elsewhere.audio_seconds)
+        audio = here.audio_seconds + elsewhere.audio_of(here.day)
+        return Usage(here.running + elsewhere.running, audio, here.day)
 
     def _changed(self, owner: str) -> None:
         key = self._keys.of_owner(owner)
@@ -144,4 +149,3 @@ class KeyUsage:
         if (day := int(self._clock() // _DAY_SECONDS)) != self._day:
             self._day = day
             self._audio_seconds.clear()
-            self._elsewhere = {owner: Usage(usage.running) for owner, usage in self._elsewhere.items()}

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import importlib.util
 import socket
+import sys
 from dataclasses import dataclass
 
 from server.http.connection_table import ConnectionTable
 from server.listeners.listener import Listener
-from server.listeners.sockets import authority, is_loopback, listen, listen_several
+from server.listeners.sockets import authority, is_loopback, listen, listen_first
 from server.settings import Settings, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """The listening sockets of a server. They outlive the HTTP processes, which may be restarted.
+    """The listening sockets of a server. They outlive the HTTP process, which may be restarted.
 
-    additional: one for each additional HTTP process, on the address of ``http``. grpc, wyoming: None without this
-    listener.
+    grpc, wyoming: None without this listener.
     """
 
     http: socket.socket
-    additional: tuple[socket.socket, ...] = ()
     grpc: socket.socket | None = None
     wyoming: socket.socket | None = None
+
+    @property
+    def all(self) -> list[socket.socket]:
+        """All sockets."""
+        return [each for each in (self.http, self.grpc, self.wyoming) if each is not None]
 
     @property
     def names(self) -> dict[str, str]:
@@ -40,10 +44,12 @@ def open_sockets(settings: Settings, *, protected: bool) -> Sockets:
     key although that is not allowed, or when the package of a listener is not installed.
     """
     stalled_seconds = settings.limits.stalled_seconds
-    http, *additional = listen_several(settings.host, settings.port, stalled_seconds, settings.http_processes)
+    if settings.http_processes > 1 and sys.platform != "linux":
+        raise SettingsError("http_processes: only Linux distributes connections over several processes")
+    open_http = listen if settings.http_processes == 1 else listen_first
+    http = open_http(settings.host, settings.port, stalled_seconds)
     _check_exposure("host", http, settings, protected)
-    grpc = _grpc_socket(settings, protected, stalled_seconds)
-    return Sockets(http, tuple(additional), grpc, _wyoming_socket(settings, stalled_seconds))
+    return Sockets(http, _grpc_socket(settings, protected, stalled_seconds), _wyoming_socket(settings, stalled_seconds))
 
 
 def _check_exposure(name: str, bound: socket.socket, settings: Settings, protected: bool) -> None:

@@ -17,7 +17,7 @@ def listen(host: str, port: int, stalled_seconds: float, *, reuse_port: bool = F
     not disable here, data is 40 ms late. Raises OSError.
 
     stalled_seconds: the kernel closes connections of clients that have not read for this time. reuse_port: other
-    sockets with this option may listen on the same address.
+    sockets of this user with this option may listen on the same address.
     """
     try:
         listener = socket.create_server((host, port), family=_family(host), backlog=2048, reuse_port=reuse_port)
@@ -31,17 +31,15 @@ def listen(host: str, port: int, stalled_seconds: float, *, reuse_port: bool = F
     return listener
 
 
-def listen_several(host: str, port: int, stalled_seconds: float, count: int) -> tuple[socket.socket, ...]:
-    """Return ``count`` sockets that listen on the same address. Linux distributes the connections over them by chance.
+def listen_first(host: str, port: int, stalled_seconds: float) -> socket.socket:
+    """Return the first of several sockets on one address. The others are opened by ``listen`` with ``reuse_port``.
 
-    A server that listens on the address already is refused, as with one socket. See ``listen``. Raises OSError.
+    Linux distributes new connections over them by chance. An address that another server listens on is refused, also
+    if that has the option. Raises OSError.
     """
-    alone = listen(host, port, stalled_seconds)
-    if count == 1:
-        return (alone,)
-    port = alone.getsockname()[1]
-    alone.close()
-    return tuple(listen(host, port, stalled_seconds, reuse_port=True) for _ in range(count))
+    with listen(host, port, stalled_seconds) as alone:
+        port = alone.getsockname()[1]
+    return listen(host, port, stalled_seconds, reuse_port=True)
 
 
 def authority(listener: socket.socket) -> str:

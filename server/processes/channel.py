@@ -26,14 +26,14 @@ class PeerLost(Exception):
 class Handler(Protocol):
     """What a process does with the messages of another one."""
 
-    def told(self, message: Message, descriptors: list[int]) -> None:
+    def received(self, message: Message, descriptors: list[int]) -> None:
         """Handle a message. Takes ownership of the descriptors that came with it."""
 
-    async def asked(self, message: Message) -> Any:
+    async def answer(self, message: Message) -> Any:
         """Return the answer to a question, as JSON data."""
 
-    def lost(self) -> None:
-        """Handle the end of the other process. Called once."""
+    def disconnected(self) -> None:
+        """Handle the end of the other process, or of the connection to it. Called once."""
 
 
 class Channel:
@@ -57,7 +57,7 @@ class Channel:
         connection.setblocking(False)
         self._loop.add_reader(connection, self._read)
 
-    def tell(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+    def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
         """Send a message. Takes ownership of the descriptors. No-op once the other process has ended."""
         if self._closed:
             _close_all(descriptors)
@@ -67,13 +67,13 @@ class Channel:
         if len(self._outbox) == 1:
             self._write()
 
-    async def ask(self, message: Message, timeout: float) -> Any:
+    async def ask(self, message: Message, timeout: float | None) -> Any:
         """Return the answer of the other process. Raises PeerLost if it ends, or after ``timeout`` seconds."""
         if self._closed:
             raise PeerLost
         number = next(self._numbers)
         answer = self._questions[number] = self._loop.create_future()
-        self.tell({**message, "question": number})
+        self.send({**message, "question": number})
         try:
             async with asyncio.timeout(timeout):
                 return await answer
@@ -83,7 +83,7 @@ class Channel:
             self._questions.pop(number, None)
 
     def close(self) -> None:
-        """Close the connection. Questions end with PeerLost. Idempotent; ``Handler.lost`` is not called."""
+        """Close the connection. Questions end with PeerLost. Idempotent; ``Handler.disconnected`` is not called."""
         if self._closed:
             return
         self._closed = True
@@ -113,12 +113,16 @@ class Channel:
         self._received += data
         *lines, rest = self._received.split(b"\n")
         self._received = bytearray(rest)
-        for line in lines:
-            if not self._closed:
-                self._handle(json.loads(line))
+        try:
+            for line in lines:
+                if not self._closed:
+                    self._handle(json.loads(line))
+        except Exception:
+            log.exception("a message of another HTTP process could not be handled")
+            data = b""
         if not data and not self._closed:
             self.close()
-            self._handler.lost()
+            self._handler.disconnected()
 
     def _handle(self, message: Message) -> None:
         descriptors = [self._descriptors.popleft() for _ in range(message.pop("descriptors"))]
@@ -126,15 +130,15 @@ class Channel:
             if (answer := self._questions.get(number)) is not None and not answer.done():
                 answer.set_result(message["value"])
         elif (number := message.pop("question", None)) is not None:
-            task = self._loop.create_task(self._answer(number, self._handler.asked(message)))
+            task = self._loop.create_task(self._answer(number, self._handler.answer(message)))
             self._answers.add(task)
             task.add_done_callback(self._answers.discard)
         else:
-            self._handler.told(message, descriptors)
+            self._handler.received(message, descriptors)
 
     async def _answer(self, number: int, value: Awaitable[Any]) -> None:
         try:
-            self.tell({"answer": number, "value": await value})
+            self.send({"answer": number, "value": await value})
         except Exception:
             log.exception("a question of another HTTP process was not answered")
 

@@ -17,14 +17,12 @@ from engine.pool.sharing import EngineShares
 from engine.transfer import Side
 from server.keys.usage import KeyUsage, Usage
 from server.processes.channel import Channel, Message, PeerLost
-from server.processes.peers import ANSWER_SECONDS
-from server.telemetry.merged_metrics import Families, cumulative
+from server.processes.peers import ANSWER_SECONDS, no_answer
+from server.telemetry.merged_metrics import Families, MergedCollector, cumulative, families_of, merged
 from server.telemetry.outcomes import Outcomes
 
 _START_SECONDS = 10.0
 """How long the main process waits at its start for the additional ones, which take less than it."""
-_END_SECONDS = 5.0
-"""How long it waits for their end, once they have no request in flight."""
 MetricsPage = Callable[[str], Awaitable[tuple[bytes, str]]]
 """Returns the metrics page of the server, and its media type, for an ``Accept`` header."""
 
@@ -55,8 +53,8 @@ class AdditionalPeers:
         self._arrivals, self._expected = arrivals, expected
         self._processes: set[_AdditionalProcess] = set()
         self._numbers = itertools.count(1)
-        self._ended: list[Families] = []
-        """The counters of processes that have ended."""
+        self._ended: Families = []
+        """The counters of all processes that have ended."""
         self._changed = asyncio.Event()
         usage.on_change = self.usage_changed
         arrivals.setblocking(False)
@@ -71,55 +69,61 @@ class AdditionalPeers:
         if not all(each.drained for each in self._processes):
             return False
         for process in self._processes:
-            process.tell_exit()
+            process.send({"what": "exit"})
         return True
 
+    async def wait_ended(self, timeout: float) -> None:
+        """Wait until all additional processes have ended, at most ``timeout`` seconds: they use the engines."""
+        await self._wait_until(lambda: not self._processes, timeout)
+
     async def outcome(self, request_id: str, owner: str | None) -> dict[str, Any] | None:
-        """Return the outcome of a request that an additional process has served; None if there is none."""
-        return await self.outcome_of_others(None, request_id, owner)
+        """Return the outcome of a request that an additional process has served. Raises ApiError 503."""
+        answered, found = await self.outcome_of_others(None, request_id, owner)
+        if found is None and not answered:
+            raise no_answer()
+        return found
 
     async def outcome_of_others(
         self, asking: _AdditionalProcess | None, request_id: str, owner: str | None
-    ) -> dict[str, Any] | None:
-        """Return the outcome of a request that an additional process other than ``asking`` has served."""
+    ) -> tuple[bool, dict[str, Any] | None]:
+        """Return whether all additional processes but ``asking`` have answered, and the outcome that one has found."""
         question = {"what": "outcome", "id": request_id, "owner": owner}
-        others = [each for each in self._processes if each is not asking]
-        answers = await asyncio.gather(*(each.ask(question) for each in others))
-        return next((answer for answer in answers if answer is not None), None)
+        others = [each.ask(question) for each in self._processes if each is not asking]
+        answers = await asyncio.gather(*others, return_exceptions=True)
+        answered = not any(isinstance(each, BaseException) for each in answers)
+        return answered, next((each for each in answers if isinstance(each, dict)), None)
 
     async def metrics(self) -> list[Families]:
         """Return the metrics of the additional processes; the last known ones of one that does not answer."""
-        running = await asyncio.gather(*(each.metrics() for each in self._processes))
-        return [*running, *self._ended]
+        await asyncio.gather(*(each.update_metrics() for each in self._processes))
+        return [self._ended, *(each.last_metrics for each in self._processes)]  # those that run after the answers
 
     async def metrics_page(self, accept: str) -> None:
         """Return None: this process makes the page."""
 
     def usage_changed(self, owner: str, *, source: _AdditionalProcess | None = None) -> None:
         """Tell the additional processes except ``source`` what ``owner`` uses elsewhere."""
-        everywhere = [self.usage.here(owner), *(each.usage.get(owner, Usage()) for each in self._processes)]
-        running, seconds = sum(each.running for each in everywhere), sum(each.audio_seconds for each in everywhere)
-        for process in self._processes:
-            if process is not source:
-                own = process.usage.get(owner, Usage())
-                process.tell_usage(owner, Usage(running - own.running, seconds - own.audio_seconds))
         here = self.usage.here(owner)
-        self.usage.set_elsewhere(owner, Usage(running - here.running, seconds - here.audio_seconds))
+        of_each = {process: process.usage.get(owner, Usage()) for process in self._processes}
+        everywhere = [here, *of_each.values()]
+        running = sum(each.running for each in everywhere)
+        seconds = sum(each.audio_of(here.day) for each in everywhere)
+        for process, own in of_each.items():
+            if process is not source:
+                elsewhere = Usage(running - own.running, seconds - own.audio_of(here.day), here.day)
+                process.send({"what": "usage", "owner": owner, "usage": elsewhere})
+        self.usage.set_elsewhere(owner, Usage(running - here.running, seconds - here.audio_seconds, here.day))
 
-    def lost(self, process: _AdditionalProcess) -> None:
-        """Handle the end of an additional process."""
+    def remove(self, process: _AdditionalProcess) -> None:
+        """Remove a process that has ended. Its counters and its use of keys stay."""
         self._processes.discard(process)
-        self._ended.append(cumulative(process.last_metrics))
+        self._ended = families_of(MergedCollector(merged([self._ended, cumulative(process.last_metrics)])))
         for owner, usage in process.usage.items():
-            self.usage.add_audio(owner, usage.audio_seconds)
+            self.usage.add_audio(owner, usage.audio_of(self.usage.here(owner).day))
             self.usage_changed(owner)
-        self.changed()
+        self.state_changed()
 
-    async def wait_gone(self) -> None:
-        """Wait until all additional processes have ended, for some seconds: they use the engines."""
-        await self._wait_until(lambda: not self._processes, _END_SECONDS)
-
-    def changed(self) -> None:
+    def state_changed(self) -> None:
         """Wake up what waits for a change of the additional processes."""
         self._changed.set()
 
@@ -146,85 +150,93 @@ class AdditionalPeers:
             asyncio.get_running_loop().remove_reader(self._arrivals)
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
-            process = _AdditionalProcess(socket.socket(fileno=descriptor), self, self._numbers)
-            self._processes.add(process)
+            self._processes.add(_AdditionalProcess(socket.socket(fileno=descriptor), self, self._numbers))
             for owner in {*self.usage.owners(), *(name for each in self._processes for name in each.usage)}:
                 self.usage_changed(owner)
 
 
 class _AdditionalProcess:
-    """The connection to one additional process."""
+    """The connection to one additional process, and what it has sent."""
 
     def __init__(self, connection: socket.socket, main: AdditionalPeers, peers: Iterator[int]) -> None:
         self._main = main
         self.started = self.drained = False
         self.usage: dict[str, Usage] = {}
         self.last_metrics: Families = []
+        self._metrics: asyncio.Task[None] | None = None
         self._channel = Channel(connection, self)
-        self._shares = EngineShares(main.engines, peers, self._tell_engine)
+        self._shares = EngineShares(main.engines, peers, self._send_engine)
 
-    def told(self, message: Message, descriptors: list[int]) -> None:
-        """Handle what the process tells."""
-        if message["what"] in ("started", "drained"):
-            setattr(self, message["what"], True)
-            self._main.changed()
-        elif message["what"] == "usage":
-            self.usage[message["owner"]] = Usage(message["running"], message["audio_seconds"])
-            self._main.usage_changed(message["owner"], source=self)
-        elif message["what"] == "engine":
-            engine = self._shares.engine(message["label"])
-            client = None if engine is None else engine.owned
-            if client is None:
-                return
-            if message["report"] == "failed":
-                client.report_model_failure()
-            elif message["report"] == "stalled":
-                client.report_stall(message["message"])
-            else:
-                with suppress(EngineError):
-                    client.check_health()
+    def received(self, message: Message, descriptors: list[int]) -> None:
+        """Handle a message of the process."""
+        match message["what"]:
+            case "started":
+                self.started = True
+                self._main.state_changed()
+            case "drained":
+                self.drained = True
+                self._main.state_changed()
+            case "usage":
+                self.usage[message["owner"]] = Usage(*message["usage"])
+                self._main.usage_changed(message["owner"], source=self)
+            case "engine":
+                self._handle_report(message)
 
-    async def asked(self, message: Message) -> Any:
-        """Answer a question of the process."""
+    async def answer(self, message: Message) -> Any:
+        """Return the answer to a question of the process."""
         if message["what"] == "metrics":
             page, media_type = await self._main.page(message["accept"])
             return [page.decode(), media_type]
         request_id, owner = message["id"], message["owner"]
         found = self._main.outcomes.fields(request_id, owner)
-        return found or await self._main.outcome_of_others(self, request_id, owner)
+        return (True, found) if found else await self._main.outcome_of_others(self, request_id, owner)
 
-    def lost(self) -> None:
+    def disconnected(self) -> None:
         """Handle the end of the process."""
         self._shares.close()
-        self._main.lost(self)
+        self._main.remove(self)
+
+    def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+        """Send a message to the process. Takes ownership of the descriptors."""
+        self._channel.send(message, descriptors)
 
     async def ask(self, question: Message) -> Any:
-        """Return the answer of the process; None if it does not answer."""
-        try:
-            return await self._channel.ask(question, ANSWER_SECONDS)
-        except PeerLost:
-            return None
+        """Return the answer of the process. Raises PeerLost."""
+        return await self._channel.ask(question, ANSWER_SECONDS)
 
-    async def metrics(self) -> Families:
-        """Return the metrics of the process; the last known ones if it does not answer."""
-        self.last_metrics = await self.ask({"what": "metrics"}) or self.last_metrics
-        return self.last_metrics
-
-    def tell_usage(self, owner: str, usage: Usage) -> None:
-        """Tell the process what ``owner`` uses elsewhere."""
-        self._channel.tell({"what": "usage", "owner": owner, **usage._asdict()})
-
-    def tell_exit(self) -> None:
-        """Tell the process to exit."""
-        self._channel.tell({"what": "exit"})
+    async def update_metrics(self) -> None:
+        """Ask for the metrics of the process. Do not wait for one that owes the answer to an earlier question."""
+        timeout = 0.0
+        if self._metrics is None or self._metrics.done():
+            timeout = ANSWER_SECONDS
+            self._metrics = asyncio.create_task(self._receive_metrics())
+        await asyncio.wait({self._metrics}, timeout=timeout)
 
     def close(self) -> None:
         """Close the connection."""
         self._shares.close()
         self._channel.close()
 
-    def _tell_engine(self, label: str, state: EngineState, sides: tuple[Side, Side] | None, peer: int) -> None:
+    async def _receive_metrics(self) -> None:
+        with suppress(PeerLost):
+            self.last_metrics = await self._channel.ask({"what": "metrics"}, None)
+
+    def _handle_report(self, message: Message) -> None:
+        """Handle a report about an engine. One about earlier links to it is ignored."""
+        engine = self._shares.engine(message["label"])
+        if engine is None or not self._shares.has_links(engine, message["peer"]):
+            return
+        client = engine.owned
+        if message["report"] == "lost":
+            self._shares.replace_links(engine)
+        elif client is not None and message["report"] == "failed":
+            client.report_model_failure()
+        elif client is not None:
+            with suppress(EngineError):
+                client.check_health()
+
+    def _send_engine(self, label: str, state: EngineState, sides: tuple[Side, Side] | None, peer: int) -> None:
         links = [] if sides is None else [[side.side, side.window, side.capacity] for side in sides]
         descriptors = [each for side in sides or () for each in side.descriptors]
         message = {"what": "engine", "label": label, "state": state.to_fields(), "links": links, "peer": peer}
-        self._channel.tell(message, descriptors)
+        self.send(message, descriptors)

@@ -1,13 +1,31 @@
-"""The other HTTP processes of a server, as routes use them."""
+"""The other HTTP processes of a server, as one process uses them."""
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from server.errors import ApiError
 from server.telemetry.merged_metrics import Families
 
 ANSWER_SECONDS = 2.0
 """Timeout for the answer of another process. Its event loop may be busy, but not for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Which of the HTTP processes of a server a process is. The default is the only one.
+
+    arrivals: in the main process, the socket from which its connections to additional processes arrive.
+    main: in an additional process, its connection to the main process, which runs the engines.
+    on_main_lost: is called when the main process has ended.
+    """
+
+    arrivals: socket.socket | None = None
+    main: socket.socket | None = None
+    on_main_lost: Callable[[], None] = lambda: None
 
 
 class Peers(Protocol):
@@ -19,8 +37,14 @@ class Peers(Protocol):
     def may_exit(self) -> bool:
         """Return whether a process that stops, and has no request in flight, may exit: no other one has any."""
 
+    async def wait_ended(self, timeout: float) -> None:
+        """In the main process, wait until the additional ones have ended, at most ``timeout`` seconds."""
+
     async def outcome(self, request_id: str, owner: str | None) -> dict[str, Any] | None:
-        """Return the outcome of a request that another process has served, as JSON fields; None if there is none."""
+        """Return the outcome of a request that another process has served, as JSON fields; None if there is none.
+
+        Raises ApiError 503 if it may be known to a process that does not answer.
+        """
 
     async def metrics(self) -> list[Families]:
         """Return the metrics of the other processes; nothing in a process that does not collect them."""
@@ -42,6 +66,9 @@ class NoPeers:
         """Return True."""
         return True
 
+    async def wait_ended(self, timeout: float) -> None:
+        """Do nothing."""
+
     async def outcome(self, request_id: str, owner: str | None) -> None:
         """Return None."""
 
@@ -51,3 +78,10 @@ class NoPeers:
 
     async def metrics_page(self, accept: str) -> None:
         """Return None."""
+
+
+def no_answer() -> ApiError:
+    """Return the error for a client whose answer is in a process that does not answer."""
+    return ApiError(
+        "another HTTP process of this server does not answer; try again later", status=503, code="server_busy"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from server.http.response_framing import ResponseFraming
 from server.http.shutdown import Server
 from server.http.websockets import websocket_protocol_class
 from server.listeners.opening import Sockets, create_listeners
-from server.processes.role import Role
+from server.processes.peers import Role
 from server.reload.applied import AppliedSettings
 from server.reload.reloader import Reload
 from server.settings import Settings
@@ -75,18 +76,23 @@ def run_main(
 
 
 def run_additional(
-    applied: AppliedSettings, sockets: Sockets, number: int, main: socket.socket, heartbeat: Heartbeat
+    applied: AppliedSettings,
+    sockets: Sockets,
+    report: Callable[[str], None],
+    main: socket.socket,
+    listener: socket.socket,
+    heartbeat: Heartbeat,
 ) -> int:
     """Run an additional HTTP process, which uses the engines of the main one. Return its exit code.
 
-    It ends with the main process. applied: the settings to use. number: of the additional process, from 0. main: its
-    connection to the main process.
+    It ends with the main process. applied: the settings to use. sockets: those of the main process. report: is called
+    with messages for the operator. main: the connection to the main process. listener: where it accepts connections.
     """
+    for other in sockets.all:
+        other.close()
     settings = _of_process(applied.get())
     app = create_app(settings, role=Role(main=main, on_main_lost=lambda: os._exit(CRASHED)))
-    _server(app, settings, _connection_table(settings), lambda message: None, heartbeat).run(
-        [sockets.additional[number]]
-    )
+    _server(app, settings, _connection_table(settings), report, heartbeat).run([listener])
     return 0
 
 
@@ -102,9 +108,10 @@ def _of_process(settings: Settings) -> Settings:
 
 def _connection_table(settings: Settings) -> ConnectionTable:
     limits = settings.limits
-    return ConnectionTable(
-        connection_capacity(limits.max_connections, raise_descriptor_limit()), limits.connection_share
-    )
+    capacity = connection_capacity(limits.max_connections, raise_descriptor_limit())
+    if limits.max_connections is None:
+        capacity = math.ceil(capacity / settings.http_processes)
+    return ConnectionTable(capacity, limits.connection_share)
 
 
 def _server(
@@ -135,5 +142,5 @@ def _server(
         limits.drain_seconds,
         report,
         heartbeat,
-        may_exit=lambda: app.state.current_services.services.peers.may_exit(),
+        peers=lambda: app.state.current_services.services.peers,
     )

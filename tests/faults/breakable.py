@@ -15,8 +15,8 @@ def spawn(command, sides, **options):
 
 if __name__ == "__main__":
     from server.cli.main import main
-    from server.http import supervisor
+    from server.http import child_process
 
     engine_process.spawn = spawn
-    restarts._HEALTHY_S = supervisor._HEALTHY_S = 0.0
+    restarts._HEALTHY_S = child_process._HEALTHY_S = 0.0
     main()

@@ -240,6 +240,22 @@ def test_a_stop_completes_the_requests_of_all_processes(pocket: Path, tmp_path: 
         assert not alive
 
 
+def test_a_stop_sends_a_complete_response_to_a_slow_reader(pocket: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path, pocket, http_processes=PROCESSES)
+    with Several(config).ready() as server, ExitStack() as stack:
+        clients = [stack.enter_context(server.client_of(process)) for process in server.http()]
+        body = endless(max_new_tokens=2001, stream=False, response_format="wav")
+        with streamed(clients[1], body) as response:
+            pieces = response.iter_raw(1000)
+            received = len(next(pieces))
+            server.process.terminate()
+            wait_until(lambda: clients[0].post(SPEECH, json=speech()).status_code != 200)
+            for _ in range(100):  # nothing ends while a response is sent, although no request has a ticket
+                check(clients[0].post(SPEECH, json=speech()), 503, None, "draining")
+            assert received + sum(map(len, pieces)) == int(response.headers["Content-Length"])
+        assert server.process.wait(TIMEOUT) == 0
+
+
 def test_no_process_outlives_a_killed_supervisor(pocket: Path, tmp_path: Path) -> None:
     with Several(write_config(tmp_path, pocket, http_processes=PROCESSES)).ready() as server:
         family = server.processes().all

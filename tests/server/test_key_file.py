@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from server.cli.main import create_app
 from server.errors import ApiError
 from server.keys.key_file import digest_of, key_id, parse_lines
-from server.keys.usage import KeyUsage
+from server.keys.usage import KeyUsage, Usage
 from server.keys.valid_keys import Keys, follow_key_file, load_keys
 from server.settings import SettingsError, load_settings
 from server.telemetry.record import RequestRecord
@@ -141,6 +141,22 @@ async def test_a_quota_starts_anew_each_day(file: Path) -> None:
     now += DAY
     with await usage.request(owner):
         pass
+
+
+async def test_audio_of_other_processes_counts_for_its_own_day(file: Path) -> None:
+    add(file, "app", "--audio-seconds-per-day", 10)
+    keys = Keys(parse_lines(file.read_text().splitlines(), file))
+    (owner,) = (key.owner for key in parse_lines(file.read_text().splitlines(), file))
+    now = 20_000 * DAY + 3600
+    usage = KeyUsage(keys, lambda: now)
+    usage.ended(RequestRecord("r", owner=owner, samples=4 * 24_000))
+    usage.set_elsewhere(owner, Usage(0, 7.0, 19_999))
+    usage.check(owner)
+    usage.set_elsewhere(owner, Usage(0, 7.0, 20_000))
+    with pytest.raises(ApiError, match="has received 11 s"):
+        usage.check(owner)
+    now += DAY
+    usage.check(owner)
 
 
 async def test_a_change_between_loading_and_following_the_file_is_used(

@@ -23,16 +23,16 @@ class Recorder:
         self.release.set()
         self.gone = asyncio.Event()
 
-    def told(self, message: Message, descriptors: list[int]) -> None:
+    def received(self, message: Message, descriptors: list[int]) -> None:
         self.messages.put_nowait((message, descriptors))
 
-    async def asked(self, message: Message) -> Any:
+    async def answer(self, message: Message) -> Any:
         await self.release.wait()
         if message["what"] == "fail":
             raise ValueError("a defect")
         return message["what"]
 
-    def lost(self) -> None:
+    def disconnected(self) -> None:
         self.gone.set()
 
 
@@ -50,7 +50,7 @@ async def test_messages_of_any_size_arrive_in_order_with_their_descriptors() -> 
     for text, (reading, writing) in zip(texts, pipes, strict=True):
         os.write(writing, text[:4].encode())
         os.close(writing)
-        channel.tell({"text": text}, [reading])
+        channel.send({"text": text}, [reading])
     for text in texts:
         message, (descriptor,) = await asyncio.wait_for(receiver.messages.get(), TIMEOUT)
         assert message["text"] == text
@@ -101,10 +101,10 @@ async def test_the_end_of_a_process_is_noticed_and_leaves_no_descriptor() -> Non
     for number in range(300):
         reading, writing = os.pipe()
         os.close(writing)
-        channel.tell({"text": "x" * 10_000, "number": number}, [reading])
+        channel.send({"text": "x" * 10_000, "number": number}, [reading])
     other.close()
     await asyncio.wait_for(sender.gone.wait(), TIMEOUT)
     reading, writing = os.pipe()
     os.close(writing)
-    channel.tell({"text": "after the end"}, [reading])
+    channel.send({"text": "after the end"}, [reading])
     assert set(os.listdir("/proc/self/fd")) == before
