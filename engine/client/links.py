@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from engine.client.credits import CreditBatch
+from engine.client.deferred import DeferredRecords
 from engine.transfer import Kind, LoopWakeup, Record, Side
 
 AUDIO_WINDOW = 128
@@ -49,7 +49,7 @@ class EngineLinks:
             audio_not_attached.pop_all()
             self.audio = audio.attach(self._wakeup)
             undo.pop_all()
-        self.credits = CreditBatch(self.audio)
+        self.deferred = DeferredRecords(self.requests, self.audio)
 
     def stop(self) -> None:
         """Receive nothing more. Idempotent."""

@@ -81,7 +81,7 @@ class ResponseQueue:
 
     def release(self, record: Record) -> None:
         """Return the credit of a consumed DATA record to its producer."""
-        self._links.credits.add(self.number, record.units)
+        self._links.deferred.release(self.number, record.units)
 
     def send(self, payload: bytes) -> None:
         """Send more data of the request. No-op once the request is over."""
@@ -106,7 +106,7 @@ class ResponseQueue:
     def close(self) -> None:
         """Remove the request from ``open_requests``. Also end its request stream, unless it was aborted."""
         if self._open_requests.pop(self.number, None) is not None and not self._aborted:
-            self._links.requests.end(self.number)
+            self._links.deferred.end(self.number)
 
 
 class SpeechStream:

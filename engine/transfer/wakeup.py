@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import socket
 import threading
 import time
@@ -71,6 +72,11 @@ class Wakeup:
             self.condition.notify_all()
 
 
+_send = ctypes.PyDLL(None).send
+"""The system call, made with the interpreter lock held: ``socket.send`` releases it, and a thread that rings several
+peers would wait for it after each ring, for up to ``sys.getswitchinterval``, while another thread computes."""
+_send.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
+_send.restype = ctypes.c_ssize_t
 _RECORDS: Final = 0
 _ROOM: Final = CACHE_LINE // WORD
 
@@ -147,8 +153,7 @@ class Doorbell:
             self._peer[signal] = 0
             self._fence()  # clear before the ring: a peer that has read the ring may request again
             # A full socket already holds an unread byte, which is enough; a broken one has ended the listener.
-            with contextlib.suppress(BlockingIOError, ConnectionError):
-                self._connection.send(b"\0", socket.MSG_DONTWAIT)
+            _send(self._connection.fileno(), b"\0", 1, socket.MSG_DONTWAIT)
 
     def _listen(self, on_ring: Callable[[], None], on_hang_up: Callable[[], None]) -> None:
         try:

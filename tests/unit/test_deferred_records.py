@@ -1,31 +1,37 @@
-"""Credits of consumed audio are returned to the engine in batches."""
+"""Credit of consumed audio and the ends of requests are sent to the engine in batches."""
 
 import asyncio
 
-from engine.client.credits import CreditBatch
+from engine.client.deferred import DeferredRecords
 from engine.transfer import StreamError, Wakeup, pair
 
 
 class RecordingEndpoint:
     def __init__(self):
-        self.released = asyncio.Queue()
+        self.released, self.ended = asyncio.Queue(), []
 
     def release_all(self, units):
         self.released.put_nowait(dict(units))
 
+    def end(self, stream):
+        self.ended.append(stream)
 
-async def test_credits_are_released_together_and_once():
+
+async def test_records_are_sent_together_and_once():
     endpoint = RecordingEndpoint()
-    credits = CreditBatch(endpoint)
+    deferred = DeferredRecords(endpoint, endpoint)
     for stream in (1, 2, 1):
-        credits.add(stream, 3)
+        deferred.release(stream, 3)
+    deferred.end(7)
+    deferred.end(8)
     await asyncio.sleep(0)
-    assert endpoint.released.empty()
+    assert (endpoint.released.empty(), endpoint.ended) == (True, [])
     async with asyncio.timeout(10):
         assert await endpoint.released.get() == {1: 6, 2: 3}
-        credits.add(2, 1)
+        assert endpoint.ended == [7, 8]
+        deferred.release(2, 1)
         assert await endpoint.released.get() == {2: 1}
-    assert endpoint.released.empty()
+    assert (endpoint.released.empty(), endpoint.ended) == (True, [7, 8])
 
 
 async def test_an_invalid_credit_does_not_affect_other_streams():
@@ -40,9 +46,9 @@ async def test_an_invalid_credit_does_not_affect_other_streams():
         while received < 6:
             received += len(audio.receive())
             await asyncio.sleep(0)
-        credits = CreditBatch(audio)
+        deferred = DeferredRecords(audio, audio)
         for stream, units in ((1, 4), (2, 5), (3, 4)):
-            credits.add(stream, units)
+            deferred.release(stream, units)
         async with asyncio.timeout(10):
             while code2wav.credits([1, 2, 3]) != [4, 0, 4]:
                 await asyncio.sleep(0.001)
