@@ -18,9 +18,9 @@ from engine.transfer import Kind, Record
 
 INFO = EngineInfo("m", ("CustomVoice",), ("ryan",), ("english",), None, False, True, 64, "cpu")
 NO_LINK = SimpleNamespace(
-    requests=SimpleNamespace(fail=lambda number: None, end=lambda number: None),
+    requests=SimpleNamespace(fail=lambda number: None),
     audio=SimpleNamespace(cancel=lambda number: None),
-    credits=SimpleNamespace(add=lambda number, units: None),
+    deferred=SimpleNamespace(release=lambda number, units: None, end=lambda number: None),
 )
 
 
@@ -30,6 +30,7 @@ class Engine:
     def __init__(self, stall_seconds):
         self.inboxes, self.killed, self.in_flight = {}, [], 0
         self.answers, self.generates, self.utterances, self.frames = True, True, 0, 2
+        self.stats = {}
         config = EngineConfig(model="m", stall_seconds=stall_seconds, talker=TalkerConfig(slots=2))
         self.watchdog = Watchdog(config, INFO, self.open, lambda: self.in_flight, self.kill)
 
@@ -41,7 +42,7 @@ class Engine:
         inbox = self.inboxes[number] = ResponseQueue(number, NO_LINK, {})
         if unpack_request(payload)[0] is RequestKind.PROBE:
             if self.answers:
-                inbox.put(Record(number, Kind.END, 1, 0, 0.0, json.dumps({"n": number}).encode()))
+                inbox.put(Record(number, Kind.END, 1, 0, 0.0, json.dumps({"n": number, **self.stats}).encode()))
             return inbox
         self.utterances += 1
         if self.generates:
@@ -167,3 +168,32 @@ async def test_audio_of_a_request_resets_the_failed_checks(engine):
     assert is_healthy(engine)
     await engine.until(engine.watchdog._model_check_task.done)
     assert engine.killed == []
+
+
+async def test_slots_that_other_processes_use_are_not_free_for_a_model_check(engine, monkeypatch):
+    monkeypatch.setattr("engine.client.watchdog._IDLE_SECONDS", 0.0)
+    engine = engine(stall_seconds=0.4)
+    engine.stats = {"talker_slots": 1, "talker_waiting": 1}
+    await engine.until(lambda: engine.watchdog.stats is not None)
+    engine.watchdog.check_if_idle()
+    await asyncio.sleep(0)
+    assert engine.utterances == 0
+    engine.stats = {"talker_slots": 1, "talker_waiting": 0}
+    await engine.watchdog.fresh_stats()
+    engine.watchdog.check_if_idle()
+    await engine.until(lambda: engine.utterances == 1)
+
+
+async def test_audio_that_other_processes_receive_after_a_failure_shows_that_the_models_work(engine, monkeypatch):
+    monkeypatch.setattr("engine.client.watchdog._RETRY_SECONDS", 60.0)
+    engine = engine(stall_seconds=0.4)
+    engine.generates = False
+    engine.stats = {"code2wav_chunks": 7}
+    await engine.until(lambda: engine.watchdog.stats is not None)
+    engine.watchdog.request_failed()
+    await engine.until(lambda: engine.utterances)
+    await engine.watchdog.fresh_stats()
+    assert engine.watchdog.suspect
+    engine.stats = {"code2wav_chunks": 8}
+    await engine.until(lambda: not engine.watchdog.suspect)
+    engine.watchdog.raise_if_unhealthy()
