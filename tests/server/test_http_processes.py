@@ -250,8 +250,6 @@ def test_a_stop_sends_a_complete_response_to_a_slow_reader(pocket: Path, tmp_pat
             received = len(next(pieces))
             server.process.terminate()
             wait_until(lambda: clients[0].post(SPEECH, json=speech()).status_code != 200)
-            for _ in range(100):  # nothing ends while a response is sent, although no request has a ticket
-                check(clients[0].post(SPEECH, json=speech()), 503, None, "draining")
             assert received + sum(map(len, pieces)) == int(response.headers["Content-Length"])
         assert server.process.wait(TIMEOUT) == 0
 
