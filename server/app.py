@@ -41,7 +41,7 @@ from server.live.sessions import Sessions
 from server.model_settings import ModelSettings
 from server.processes.additional import MainPeer
 from server.processes.main import AdditionalPeers
-from server.processes.peers import NoPeers, Role
+from server.processes.peers import ONLY_PROCESS, NoPeers, Role
 from server.references.decode import Decoder
 from server.reload.reloader import Reload, Reloader
 from server.reload.requests import reload_requests
@@ -72,7 +72,7 @@ def create_app(
     on_engine_failure: Callable[[], None] = lambda: None,
     listeners: Sequence[Listener] = (),
     reload: Reload | None = None,
-    role: Role | None = None,
+    role: Role = ONLY_PROCESS,
 ) -> FastAPI:
     """Return the application for ``settings``.
 
@@ -82,7 +82,7 @@ def create_app(
         on_engine_failure: called when the engine cannot start at all.
         listeners: started and closed with the application.
         reload: how the configuration is reloaded; None for a server that cannot reload it.
-        role: which of the HTTP processes of the server this is; None for the only one.
+        role: which of the HTTP processes of the server this is.
 
     Raises SettingsError or OSError when the API keys cannot be read, and SettingsError when a package that the
     settings need is not installed.
@@ -91,12 +91,12 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         main = None
-        if role is not None and role.main is not None:
+        if role.main is not None:
             main = MainPeer(role.main, outcomes, key_usage, metrics.families, role.on_main_lost)
         make_pool = engine_pool if main is None else partial(engine_pool, make_client=main.client)
         pools = {model.name: make_pool(settings, model, admissions[model.name]) for model in settings.all_models}
         additional = None
-        if role is not None and role.arrivals is not None:
+        if role.arrivals is not None:
             engines = [engine for pool in pools.values() for engine in pool.engines.values()]
             page = partial(operations.metrics_page, app.state)
             additional = AdditionalPeers(role.arrivals, engines, outcomes, key_usage, page, settings.http_processes - 1)

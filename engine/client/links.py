@@ -13,6 +13,7 @@ from engine.transfer import Kind, LoopWakeup, Record, Side
 AUDIO_WINDOW = 128
 """Credit of an audio stream, in frames: how far a client may be behind Code2Wav (10 s of audio)."""
 RING_BYTES = 8 << 20
+"""Capacity of each ring."""
 _REQUEST_BACKLOG = 64 << 20
 """Maximum bytes of requests queued in this process while the request ring is full, so that submitting never blocks."""
 _log = logging.getLogger(__name__)
@@ -41,12 +42,13 @@ class EngineLinks:
         self._on_records, self._on_end, self._either = on_records, on_end, either
         self._wakeup = LoopWakeup(asyncio.get_running_loop(), self._receive, self._has_records)
         with contextlib.ExitStack() as undo:
-            undo.callback(self._wakeup.stop)
-            audio_not_attached = undo.enter_context(contextlib.ExitStack())
-            audio_not_attached.callback(audio.close)
-            self.requests = requests.attach(self._wakeup, backlog=_REQUEST_BACKLOG)
+            try:
+                self.requests = requests.attach(self._wakeup, backlog=_REQUEST_BACKLOG)
+            except (OSError, RuntimeError):
+                audio.close()
+                raise
             undo.callback(self.requests.close)
-            audio_not_attached.pop_all()
+            undo.callback(self._wakeup.stop)
             self.audio = audio.attach(self._wakeup)
             undo.pop_all()
         self.deferred = DeferredRecords(self.requests, self.audio)

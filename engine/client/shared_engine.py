@@ -27,6 +27,7 @@ from engine.transfer import Kind, Record, Side, first_stream
 
 _log = logging.getLogger(__name__)
 Report = Literal["failed", "check", "lost"]
+"""What the owner is told: the models have failed, they should be checked if they are idle, the links are lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,9 @@ class SharedEngine:
 
     Args:
         config: the configuration of the engine process.
-        name: of the engine, for ``engines`` and the log.
+        name: of the engine, for the log.
         on_change: is called when ``state``, ``accepting``, ``suspect`` or ``stalled`` may have changed.
-        report: tells the owner that the models have failed on a request, that the engine should be checked if it is
-            idle, or that links are lost. Its arguments are the kind of the report and the peer number of the links.
+        report: sends a report to the owner, with the peer number of the links.
     """
 
     def __init__(
@@ -106,19 +106,9 @@ class SharedEngine:
         return self._state_of_owner.info
 
     @property
-    def engines(self) -> Mapping[str, SharedEngine]:
-        """This engine, by its name."""
-        return {self._name: self}
-
-    @property
     def accepting(self) -> bool:
         """Whether the engine accepts requests, as far as is known."""
         return self._joined and self._state_of_owner.failure is None
-
-    @property
-    def loaded(self) -> bool:
-        """Whether the engine is loaded or being loaded: always."""
-        return True
 
     @property
     def stalled(self) -> bool:

@@ -106,8 +106,8 @@ def pair(*, window: int, capacity: int = 1 << 20) -> tuple[Side, Side]:
     return Side(memory, first, 0, window, capacity), Side(other, second, 1, window, capacity)
 
 
-class Passed(Protocol):
-    """What ``spawn`` passes to a child process: a side of a link, or of several."""
+class Inherited(Protocol):
+    """What a child process inherits from ``spawn``: a side of a link, or of several."""
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -117,7 +117,7 @@ class Passed(Protocol):
         """Close the descriptors."""
 
 
-def spawn(command: Sequence[str], sides: Iterable[Passed], **options: Any) -> subprocess.Popen[Any]:
+def spawn(command: Sequence[str], sides: Iterable[Inherited], **options: Any) -> subprocess.Popen[Any]:
     """Start ``command`` and pass ``sides`` to it. ``options`` are those of ``subprocess.Popen``.
 
     The command must contain each side's ``to_argument``. This process closes its copies of the descriptors, also when

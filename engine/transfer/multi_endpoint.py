@@ -26,7 +26,9 @@ _PEER_SHIFT = 40
 _BACKLOG = 64 << 20
 """Maximum bytes queued for a peer that does not read. Beyond that its link is closed: it never blocks the others."""
 _JOIN = struct.Struct("<4Q")
-"""What arrives with the two descriptors of a link: the peer, and the side, the window and the capacity of the link."""
+"""What arrives with the descriptors of a link: the peer, and the side, the window and the capacity of the link."""
+_DESCRIPTORS = 2
+"""Those of the memory and of the connection."""
 _log = logging.getLogger(__name__)
 
 
@@ -173,7 +175,7 @@ class MultiEndpoint:
             if self._closed:
                 endpoint.close()
                 return
-            self._wakeup.notify()  # whoever waits must also wait for this peer
+            self._wakeup.notify()  # a thread that waits has not asked this peer for notifications yet
             self.open(first_stream(number))
             self.end(first_stream(number))
 
@@ -264,17 +266,24 @@ def multi_pair(*, window: int, capacity: int) -> tuple[Side, MultiSide, Joiner]:
 
 
 def _receive_join(connection: socket.socket) -> tuple[int, Side] | None:
-    """Wait for a further link. Return its peer and its side, or None once the other end is closed."""
-    try:
-        message, descriptors, _, _ = socket.recv_fds(connection, _JOIN.size, 2)
-    except OSError:
-        return None
-    if len(message) < _JOIN.size or len(descriptors) < 2:
+    """Wait for a further link. Return its peer and its side, or None once the other end is closed.
+
+    A link whose descriptors do not fit into this process is left out: the peer sees it closed.
+    """
+    while True:
+        try:
+            message, descriptors, _, _ = socket.recv_fds(connection, _JOIN.size, _DESCRIPTORS)
+        except OSError:
+            return None
+        if not message:
+            return None
+        if len(descriptors) == _DESCRIPTORS:
+            break
+        _log.error("a link was not accepted: this process has too many open files")
         for descriptor in descriptors:
             os.close(descriptor)
-        return None
     peer, side, window, capacity = _JOIN.unpack(message)
-    memory, doorbell = descriptors
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
+    memory, doorbell = descriptors
     return peer, Side(memory, doorbell, side, window, capacity)

@@ -20,7 +20,7 @@ log = logging.getLogger("sonant")
 
 
 class PeerLost(Exception):
-    """The other process has ended or does not answer."""
+    """The other process has ended, does not answer in time, or has failed to answer."""
 
 
 class Handler(Protocol):
@@ -68,7 +68,7 @@ class Channel:
             self._write()
 
     async def ask(self, message: Message, timeout: float | None) -> Any:
-        """Return the answer of the other process. Raises PeerLost if it ends, or after ``timeout`` seconds."""
+        """Return the answer of the other process. Raises PeerLost, after ``timeout`` seconds without an answer too."""
         if self._closed:
             raise PeerLost
         number = next(self._numbers)
@@ -127,8 +127,12 @@ class Channel:
     def _handle(self, message: Message) -> None:
         descriptors = [self._descriptors.popleft() for _ in range(message.pop("descriptors"))]
         if (number := message.pop("answer", None)) is not None:
-            if (answer := self._questions.get(number)) is not None and not answer.done():
+            if (answer := self._questions.get(number)) is None or answer.done():
+                return
+            if "value" in message:
                 answer.set_result(message["value"])
+            else:
+                answer.set_exception(PeerLost())
         elif (number := message.pop("question", None)) is not None:
             task = self._loop.create_task(self._answer(number, self._handler.answer(message)))
             self._answers.add(task)
@@ -140,7 +144,8 @@ class Channel:
         try:
             self.send({"answer": number, "value": await value})
         except Exception:
-            log.exception("a question of another HTTP process was not answered")
+            log.exception("a question of another HTTP process could not be answered")
+            self.send({"answer": number})
 
     def _write(self) -> None:
         while self._outbox:
@@ -151,9 +156,8 @@ class Channel:
                 self._loop.add_writer(self._connection, self._write)
                 return
             except OSError:
-                self._outbox.clear()  # ``_read`` will notice the end
-                _close_all(descriptors)
-                return
+                self._loop.remove_writer(self._connection)
+                return  # ``_read`` will notice the end, and free what is queued
             _close_all(descriptors)
             if sent < len(data):
                 self._outbox[0] = data[sent:], ()

@@ -16,7 +16,7 @@ ANSWER_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Which of the HTTP processes of a server a process is. The default is the only one.
+    """Which of the HTTP processes of a server a process is.
 
     arrivals: in the main process, the socket from which its connections to additional processes arrive.
     main: in an additional process, its connection to the main process, which runs the engines.
@@ -26,6 +26,10 @@ class Role:
     arrivals: socket.socket | None = None
     main: socket.socket | None = None
     on_main_lost: Callable[[], None] = lambda: None
+
+
+ONLY_PROCESS = Role()
+"""The role of the only HTTP process of a server."""
 
 
 class Peers(Protocol):

@@ -20,8 +20,6 @@ from server.telemetry.record import RequestRecord
 from server.version import version
 
 _REQUESTS = "sonant_engine_requests"
-_OF_MAIN_PROCESS = frozenset({"sonant_engine_up", "sonant_engine_loaded", "sonant_engine_restarts"})
-"""Metrics that only the process which runs the engines has."""
 _STAGE_GAUGES = {
     _REQUESTS: ("Requests that the engine processes or queues.", "client_streams"),
     "sonant_talker_slots_used": ("Utterances in the talker's slots.", "talker_slots"),
@@ -247,16 +245,14 @@ class Metrics:
         return encode(registry), media_type
 
     def families(self, engine_requests: Mapping[tuple[str, str], int]) -> Families:
-        """Return the metrics of this process, for a process that sums them.
+        """Return the metrics of a process that does not run the engines, for the one that sums them.
 
         engine_requests: requests of this process that each engine processes or queues, by model and engine.
         """
-        self._engines.engines = ()
         gauge = GaugeMetricFamily(_REQUESTS, _STAGE_GAUGES[_REQUESTS][0], labels=["model", "engine"])
         for labels, count in engine_requests.items():
             gauge.add_metric(labels, count)
-        own = [family for family in families_of(self._registry) if family[0] not in _OF_MAIN_PROCESS]
-        return [*own, *families_of(MergedCollector([gauge]))]
+        return [*families_of(self._registry), *families_of(MergedCollector([gauge]))]
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, text, ["model", "task"], registry=self._registry, buckets=buckets)

@@ -88,7 +88,7 @@ async def test_a_question_without_an_answer_ends() -> None:
 async def test_a_failed_answer_does_not_end_the_channel(caplog: pytest.LogCaptureFixture) -> None:
     channel, _, other, _ = connected()
     with pytest.raises(PeerLost):
-        await channel.ask({"what": "fail"}, 0.2)
+        await asyncio.wait_for(channel.ask({"what": "fail"}, None), TIMEOUT)
     assert "a defect" in caplog.text
     assert await channel.ask({"what": "next"}, TIMEOUT) == "next"
     channel.close()

@@ -111,7 +111,7 @@ def test_streams_of_a_peer_that_leaves_end_and_the_others_go_on(peers):
     link.all.open(1)
     other.close()
     assert {(each.stream, each.kind) for each in link.receive(2)} == {(stream, Kind.FAIL), (stream, Kind.CANCEL)}
-    link.all.send_all([(stream, b"for nobody", 1), (1, b"for the first", 1)])
+    link.all.send_all([(stream, b"discarded", 1), (1, b"for the first", 1)])
     link.all.end(stream)
     link.all.open(first_stream(1) + 2)
     assert [each.payload for each in link.take(0, 2)] == [b"", b"for the first"]
@@ -146,6 +146,14 @@ def test_no_peer_joins_after_its_end(peers):
     link.all.close()
     with pytest.raises(OSError):
         link.joiner.join(1)
+
+
+def test_further_links_are_accepted_after_one_whose_descriptors_did_not_arrive(peers):
+    link = peers()
+    link.joiner._connection.send(bytes(32))
+    other = link.join()
+    other.open(first_stream(1) + 1, b"accepted")
+    assert link.receive(1)[0].payload == b"accepted"
 
 
 def test_closing_frees_all_descriptors():
