@@ -20,6 +20,7 @@ from engine.device.timing_cache import ignore_cached_times
 from engine.kernels.compiled.integer_dots import cpu_features, int4_instructions
 from engine.protocol.request import FRAME_MS, WeightFormat
 from engine.system.cores import available_cores
+from engine.system.process import exit_immediately
 from engine.talker.native.frame_cost import FrameShape
 
 _GIB = 1 << 30
@@ -71,6 +72,7 @@ def main() -> None:
     print("\non the CPU, one utterance at a time:")
     for release in _RELEASES:
         print(f"  {release.name}: {_verdict(release)}")
+    exit_immediately()
 
 
 def _machine() -> dict[str, str]:

@@ -35,6 +35,7 @@ from engine.errors import CheckpointError, EngineError
 from engine.kernels.gptq import quantize_for_inputs
 from engine.kernels.quantization import quantize_groups, quantize_rows, quantize_table
 from engine.system.cores import available_cores
+from engine.system.process import exit_immediately
 from engine.system.regular_file import open_regular
 from engine.talker.native.input_moments import measure_input_moments
 
@@ -64,6 +65,7 @@ def main() -> None:
         f"{args.out}: {_MODEL} has {sizes[1]:.2f} GB instead of {sizes[0]:.2f} GB; packed with {args.weights} in "
         f"{time.monotonic() - began:.0f} s"
     )
+    exit_immediately()
 
 
 def pack(checkpoint: Checkpoint, out: Path, weights: QuantizedFormat) -> None:

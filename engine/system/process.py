@@ -60,7 +60,9 @@ def die_with_parent(parent: int) -> None:
 def exit_immediately() -> NoReturn:
     """Exit with status 0 and without Python's finalization, which takes up to a second of CPU time with torch loaded.
 
-    The engine client kills a worker that takes longer than that to exit. Destructors and atexit functions do not run.
+    The engine client kills a worker that takes longer than that to exit. Destructors and atexit functions do not run:
+    with threads of several native libraries they can abort the process ("terminate called without an active
+    exception").
     """
     logging.shutdown()
     sys.stdout.flush()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from server.cli.console import plain_errors
+from server.cli.engine_program import run_engine_program
 
 
 def pack(
@@ -21,11 +19,9 @@ def pack(
     ] = "int4",
 ) -> None:
     """Write a checkpoint with quantized weights, which loads faster on a CPU, with less memory."""
-    # Packing needs torch, which this process never imports. The child has its own session: Ctrl-C reaches only this
-    # process, which then kills the child.
-    command = [sys.executable, "-m", "engine.pack", checkpoint, str(out), "--weights", weights]
     # If idle OpenMP threads spin, packing pocket in int4 takes 126 s instead of 3 s beside one other busy process.
-    environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
+    environment = {"OMP_WAIT_POLICY": "PASSIVE"}
+    arguments = checkpoint, str(out), "--weights", weights
     with plain_errors("sonant pack"):
-        done = subprocess.run(command, check=False, start_new_session=True, env=environment)
-    raise typer.Exit(done.returncode)
+        code = run_engine_program("engine.pack", *arguments, environment=environment)
+    raise typer.Exit(code)

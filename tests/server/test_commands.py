@@ -223,8 +223,8 @@ def test_doctor_exits_quietly_when_interrupted() -> None:
         while not family.children():
             assert doctor.poll() is None
         doctor.send_signal(signal.SIGINT)
-        _, errors = doctor.communicate(timeout=TIMEOUT)
-    assert (doctor.returncode, errors) == (130, "")
+        report, errors = doctor.communicate(timeout=TIMEOUT)
+    assert (doctor.returncode, report, errors) == (130, "", "")
 
 
 def test_prints_the_version() -> None:
