@@ -82,6 +82,8 @@ NUMBERED: dict[str, str] = {
     "rm": "room",
     "Ext": "extension",
     "ext": "extension",
+    "Exp": "expires",
+    "exp": "expires",
     "Pt": "part",
     "pt": "part",
     "Ln": "line",

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import letters
-from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS
+from server.text.english import dates, letters, roman
+from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS, TITLES
+from server.text.english.abbreviation_words import WORDS as ABBREVIATIONS
+from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS, WORDS
 from server.text.english.rules import Rule, alternatives, first_words, rule
+from server.text.english.unit_words import UNITS
 from server.text.patterns import lazy
 
 _LINE = r"(?<![\w'])[A-Z][A-Z']*(?:[ ,;:!?.\"\-—()]{1,4}[A-Z][A-Z']*)+(?![\w'])"
 _ALONE = r"(?<![\w'])(?P<word>[A-Z]{2,40})(?P<tail>s|'s|'S|'[A-Z]{1,2}|s'(?!\w)|ed|ing|'d)?(?![\w])"
+_ALL_CAPITALS = r"\A(?=.*[A-Z]{2}[^a-z]+[A-Z]{2})(?:[^a-z]|(?<!\w)[a-z]{1,2}(?!\w)|(?<=\d)[a-z]{1,2}(?!\w))*\Z"
+"""A text without words in lower case."""
 _MIXED = r"(?<![\w'])(?P<head>[A-Za-z]?[a-z]+|[a-z])(?P<letters>[A-Z]{2,6})(?P<tail>s?)(?![\w])"
 _MIXED_AHEAD = r"(?<![\w'])(?P<letters>[A-Z]{2,5})(?P<tail>[A-Z][a-z]{2,})(?!\w)"
 _SPECIAL_WORDS = {
@@ -54,6 +59,16 @@ _SPELLED_HYPHENS = r"""
 _SMALL_LETTER = lazy(r"-[a-z](?!\w)")
 _FEW = 2
 _WORD = lazy(r"[A-Z][A-Z']*")
+_SEPARATE = lazy(r"(?<![\w'@/\\#&])(?<!\w[._])[A-Z][A-Z']*(?![\w@/\\&]|[._]\w)")
+"""A word that is no part of an address or a code."""
+_NAMES = (
+    dates.SHORT_DAYS
+    | dates.MONTH_WORDS
+    | {name.lower() for name in (*TITLES, *STREETS, *COMPANIES, *NUMBERED, *roman.MONARCHS) if len(name) > 1}
+)
+"""Words that other rules know with a capital only."""
+_NAME_FOLLOWS, _TIME_FOLLOWS = lazy(r"\.?[ ][A-Z]"), lazy(r"\.?,?[ ]\d|[-–/]")
+_BEFORE_NAME = frozenset(map(str.lower, TITLES)) | {"dr"}
 
 
 def _line(match: re.Match[str]) -> str:
@@ -67,6 +82,35 @@ def _line(match: re.Match[str]) -> str:
     text = _COUNTRY.sub("U S", match[0])
     spoken = _WORD.sub(lambda word: _in_line(word[0], words), text)
     return spoken[0].upper() + spoken[1:] if _starts(match) else spoken
+
+
+def _sentence(match: re.Match[str]) -> str:
+    """Return a text in capitals with its ordinary words in lower case, which the other rules expect."""
+    text = _COUNTRY.sub("U S", match[0])
+    words = _SEPARATE.findall(text)
+    if sum(map(_ordinary, words)) < _FEW:
+        return text
+    title = False
+
+    def plain(match: re.Match[str]) -> str:
+        nonlocal title
+        word, after_title = match[0], title
+        lower = word.lower()
+        title = lower in _BEFORE_NAME and _NAME_FOLLOWS.match(text, match.end()) is not None
+        if lower in SHORT_WORDS:
+            return word.capitalize() if lower in dates.SHORT_DAYS and _TIME_FOLLOWS.match(text, match.end()) else lower
+        if word.startswith("I'") or lower in _NAMES:
+            return word.capitalize()
+        if len(word) == 1 or roman.NUMERAL.fullmatch(word) or word in LETTERS or word in CUSTOM or word in WORDS:
+            return word
+        if lower in ABBREVIATIONS or f"{lower}." in ABBREVIATIONS or lower in UNITS:
+            return lower
+        if not _ordinary(word):
+            return word
+        street = text[match.end() : match.end() + 6].strip(" .,")
+        return word.capitalize() if after_title or street.capitalize() in STREETS else lower
+
+    return _SEPARATE.sub(plain, text)
 
 
 def _mc(match: re.Match[str]) -> str:
@@ -121,6 +165,9 @@ def _special(match: re.Match[str]) -> str:
 def _without_hyphens(match: re.Match[str]) -> str:
     return _SMALL_LETTER.sub(lambda letter: letter[0].upper(), match[0]).replace("-", " ")
 
+
+EARLY: tuple[Rule, ...] = (rule(_ALL_CAPITALS, _sentence, "capitals"),)
+"""Run before all other rules."""
 
 RULES: tuple[Rule, ...] = (
     rule(_SPECIAL, _special, first_words((*_SPECIAL_WORDS, *_UNCHANGED))),

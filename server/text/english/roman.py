@@ -17,7 +17,7 @@ _COUNTED = (
     "diablo|warcraft|starcraft|gta|auto|age|trimester|column|exhibit|annex|region|zone|quarter|paragraph|clause|item|"
     "number|step|canto|psalm|symphony|sonata|opus|movement|generation|basic|olympiad|games|congress|corps|creed|halo"
 )
-_MONARCHS = (
+MONARCHS = (
     "Henry|Louis|Elizabeth|George|Edward|Richard|Charles|James|William|Paul|Pius|Benedict|Napoleon|Nicholas|Catherine|"
     "Philip|Ferdinand|Otto|Leo|Gregory|Innocent|Clement|Frederick|Ivan|Peter|Alexander|Francis|Ramses|Ramesses|Ptolemy|"
     "Darius|Xerxes|Cleopatra|Mary|Margaret|Christian|Gustav|Gustavus|Carl|Haakon|Olav|Harald|Alfonso|Juan|Albert|Leopold|"
@@ -26,11 +26,11 @@ _MONARCHS = (
     "John|Edmund|Harold|Canute|Cyrus|Artaxerxes|Antiochus|Seleucus|Hussein|Mohammed|Hassan|Pedro|Umberto|Vittorio|Emmanuel|"
     "Emanuel|Victor|Thutmose|Amenhotep|Isabella|Joao|Beatrix|Margrethe|Celestine|Callixtus|Honorius|Lothair|Conrad|Rudolf|"
     "Maximilian|Franz|Matthias|Sigismund|Casimir|Stanislaus|Augustus|Bela|Andrew|Menelik|Tutankhamun|Howell"
-)
+).split("|")
 _NOT_BEFORE_X = frozenset(("Malcolm", "Victor"))
 """Names of monarchs after which X is a letter: Malcolm X."""
 _COUNTED_RULE = rf"(?<!\w)(?P<word>(?:{_COUNTED})\.?[ ])(?P<roman>{_ROMAN})(?![\w])(?!'[a-rt-z])"
-_KING_RULE = rf"(?<!\w)(?P<word>(?:{_MONARCHS})[ ])(?P<roman>{_ROMAN})(?!\w)(?!'[a-rt-z])(?P<after>[ ]\w+)?"
+_KING_RULE = rf"(?<!\w)(?P<word>(?:{'|'.join(MONARCHS)})[ ])(?P<roman>{_ROMAN})(?!\w)(?!'[a-rt-z])(?P<after>[ ]\w+)?"
 _CENTURY = (
     rf"(?<!\w)(?P<roman>{_ROMAN})(?:th)?(?=[ -](?:century|centuries|Century|dynasty|Olympi(?:ad|c|cs)|Congress)\b)"
 )
@@ -39,6 +39,8 @@ _OTHER = r"""
     (?<!\w) (?P<word> (?!(?:An?|The|My|Her|His|Our|No|In|On|At|This|That|Your|Their|With|By|For)[ ]) [A-Z][a-z]+[ ] )
     (?P<roman> X{0,3}(?:IX|IV|VI{1,3}|I{2,3}) | X{1,3}I{1,3} | X{2,3}V? ) (?!\w)(?!'[a-rt-z])
 """
+NUMERAL = lazy(r"X{0,3}(?:IX|IV|VI{0,3}|I{2,3})|X{1,3}I{1,3}|X{2,3}V?")
+"""A Roman numeral that is no word: XIV, but not "I" or "MIX"."""
 _YEAR = r"(?<!\w)(?P<roman>M(?:CM|DC{0,3}|D)?M?(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3}))(?!\w)"
 _FIRST_NAMES = frozenset(
     """
@@ -114,7 +116,7 @@ def _year(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_KING_RULE, _king, frozenset(_MONARCHS.lower().split("|"))),
+    rule(_KING_RULE, _king, frozenset(map(str.lower, MONARCHS))),
     rule(_PERSON, _person, "roman"),
     rule(_COUNTED_RULE, _counted, frozenset(_COUNTED.split("|")), ignore_case=True),
     rule(_CENTURY, lambda match: numbers.ordinal(value(match["roman"])), "roman"),
