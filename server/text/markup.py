@@ -25,6 +25,8 @@ _COMPARISON = lazy(r"^>(?=[=\d$€£])", re.MULTILINE)
 """A ">" at the start of a line that compares and does not quote: ">90%"."""
 _TASK = lazy(r"^\[[ xX]\]\s+")
 _PRODUCT = lazy(r"(?<=\d)\*(?=\d)|(?<![^\s(])[a-zA-Z]\*[a-zA-Z](?![^\s).,=+*-])")
+_SHARE = lazy(r"(?<![\w\\])\\\\(?=[\w.\-]+\\\w)")
+"""The two backslashes of a network path, \\\\server\\share. The parser would take the first one for an escape."""
 _STAR = "\ue010"
 """Replaces an asterisk that multiplies, so that the parser does not take it for emphasis."""
 _RUN = lazy(r"([*_~\[\]<>`|#&!(\\=+-])\1{15,}")
@@ -51,7 +53,7 @@ def to_text(text: str, *, line_before: int = 0) -> str:
     if not _MARKUP.search(text):
         return paragraphs(text, line_before=line_before)
     text = _COMPARISON.sub(r"\\\g<0>", _BULLET.sub(r"\1- ", formula_markup.one_line(text)))
-    text = _CITATION.sub("", _RUN.sub(r"\1", text))
+    text = _SHARE.sub(r"\\\\\\\\", _CITATION.sub("", _RUN.sub(r"\1", text)))
     if "<" in text:
         text = _SCRIPT.sub("", text)
     blocks = _blocks(_PRODUCT.sub(lambda match: match[0].replace("*", _STAR), text), 0, line_before)

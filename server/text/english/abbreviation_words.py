@@ -99,11 +99,16 @@ NUMBERED: dict[str, str] = {
     "Fl": "floor",
     "Lvl": "level",
     "lvl": "level",
+    "Lv": "level",
+    "lv": "level",
     "Gr": "grade",
     "St": "street",
     "para": "paragraph",
 }
 """Abbreviations before a number."""
+
+BARE_NUMBERED = "Fig Figs Vol Ch Apt Ste Rm Ext Flt Hwy Rte Bldg Lvl Lv".split()
+"""Those that can lack the full stop."""
 
 STREETS: dict[str, str] = {
     "St": "Street",
@@ -150,6 +155,7 @@ COMPANIES: dict[str, str] = {
     "Cty": "County",
     "Twp": "Township",
     "Div": "Division",
+    "Utd": "United",
 }
 """Abbreviations after or within the name of a company or person."""
 
@@ -188,6 +194,11 @@ WORDS: dict[str, str] = {
     "temp.": "temperature",
     "misc.": "miscellaneous",
     "incl.": "including",
+    "lg.": "large",
+    "sm.": "small",
+    "hx": "history",
+    "bbl": "barrels",
+    "bbls": "barrels",
     "excl.": "excluding",
     "orig.": "originally",
     "qty.": "quantity",

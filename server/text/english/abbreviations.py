@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 
 from server.text.english import dates, letters
-from server.text.english.abbreviation_words import BARE_TITLES, COMPANIES, NUMBERED, STREETS, TITLES, WORDS
+from server.text.english.abbreviation_words import (
+    BARE_NUMBERED,
+    BARE_TITLES,
+    COMPANIES,
+    NUMBERED,
+    STREETS,
+    TITLES,
+    WORDS,
+)
 from server.text.english.chat_words import CHAT, LOWER_ACRONYMS, SOUNDS
 from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.patterns import lazy
@@ -44,8 +52,15 @@ _PREPOSITION = lazy(
 _TITLE = rf"(?<![\w.])(?P<word>{alternatives(TITLES)})\.{_NAME}|(?<![\w.])(?P<bare>{'|'.join(BARE_TITLES)}){_NAME}"
 _TITLE_ALONE = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Prof)\.?(?=\s*[.,!?]?\s*$)"
 _TITLE_AND = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Messrs)\.?(?=[ ](?:and|&|or)[ ](?:Mr|Mrs|Ms|Dr|the|his|her)\b)"
-_NUMBERED = rf"(?<![\w.])(?P<word>{alternatives(NUMBERED)})\.[ ]?(?=\#?\d|[IVX]+\b)"
-_STREET = rf"(?<=[\w.])(?P<space>[ ])(?P<word>{alternatives(STREETS)})(?P<stop>\.|(?=[,;]|\s*$|[ ][a-z]))"
+_NUMBERED = rf"""
+    (?<![\w.])
+    (?: (?P<word>{alternatives(NUMBERED)})\.[ ]?(?=\#?\d|[IVX]+\b)
+      | (?P<bare>{alternatives(BARE_NUMBERED)})[ ](?=\#?\d) )
+"""
+_STREET = rf"""
+    (?<=[\w.])(?P<space>[ ])(?P<word>{alternatives(STREETS)})
+    (?P<stop>\.|(?=[,;]|\s*$|[ ][a-z]|[ ][NS]?[EW](?!\w)|[ ][NS](?!\w)))
+"""
 _COMPANY = rf"(?<=[\w&])(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<stop>\.)"
 _COMPANY_BEFORE = r"(?<![\w.])(?P<word>Univ|Dept|Assn|Inst|Intl|Natl)\.(?=[ ])"
 _WEEKDAY = r"(?<![\w.])(?P<word>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\."
@@ -156,6 +171,10 @@ def _starts_sentence(match: re.Match[str]) -> bool:
     return re.search(r"(?:^|[.!?]\s)$", match.string[max(0, match.start() - 3) : match.start()]) is not None
 
 
+def _battery(match: re.Match[str]) -> str:
+    return "triple A" if match["third"] else "double A"
+
+
 EARLY: tuple[Rule, ...] = (
     rule(
         rf"(?<![\w.])(?:{alternatives(SOUNDS)})(?!\w)", lambda match: SOUNDS[match[0]], ("digit letter", "letter digit")
@@ -165,7 +184,15 @@ EARLY: tuple[Rule, ...] = (
         lambda match: "circa " if match["word"] == "c" else "Circa ",
         ("c.", "C.", "ca.", "Ca."),
     ),
-    rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(f"{word}." for word in NUMBERED)),
+    rule(
+        _NUMBERED,
+        lambda match: f"{NUMBERED[match['word'] or match['bare']]} ",
+        first_words(f"{word}." for word in NUMBERED),
+    ),
+    rule(r"(?<=\d(?:st|nd|rd|th)[ ])[Ff]l\b\.?", "floor", ("fl",)),
+    rule(r"(?<!\w)(?P<word>[Pp])(?:t\b\.?|atient)[ ]c/o(?!\w)", r"\g<word>atient complains of", "c/o"),
+    rule(r"(?<=\bnot[ ])incl\b\.?|(?<!\w)incl\b\.?(?=\s*(?:[),;]|$))", "included", ("incl",)),
+    rule(r"(?<!\w)AA(?P<third>A)?(?=[ ](?:cells?|(?:rechargeable[ ])?batter(?:y|ies)|size))", _battery, "AA"),
 )
 """Run before numbers are put into words."""
 

@@ -19,10 +19,21 @@ _DIRECTION = rf"""
     (?<=\d[ ]) (?P<direction>[NSEW])\.? (?= [ ](?:{_NTH}[ ]|[A-Z][a-z]+[ ](?:{"|".join(_STREETS)})\b) )
 """
 _DIRECTIONS = {"N": "North", "S": "South", "E": "East", "W": "West"}
+_ROUTE = r"(?<!\w)(?P<road>(?:I|US|SR|Route|Hwy\.?|Highway|Interstate)[ -]\d{1,3})[ ](?P<direction>[NSEW])(?!\w|\.\w)"
+"""I-95 N."""
+_POSITION = r"""
+    (?<![\w.]) (?P<degrees>\d{1,3}) [°º][ ]? (?P<minutes>\d{1,2}(?:\.\d+)?) ['′][ ]?
+    (?: (?P<seconds>\d{1,2}(?:\.\d+)?) (?:\"|″|'')[ ]? )? (?P<direction>[NSEW]) (?!\w)
+"""
+"""51°30'26"N."""
 _DOORS = "apartment apt unit room suite gate seat flat row number".split()
 _DOOR = rf"""
     (?P<word> \b(?i:{"|".join(_DOORS)})[ ]\#? ) (?P<number>\d{{1,4}}) -? (?P<letter>[A-Z]) (?!\w)
 """
+_FLOOR_DOOR = (
+    r"\b(?P<word>(?i:room|rm\.?|suite|ste\.?|apt\.?|unit)[ ]\#?)(?P<floor>\d{1,2})-(?P<number>\d{2,4})(?![\w\-])"
+)
+"""Room 4-231."""
 _ZIP = r"""
     (?P<before>,[ ]|[a-z][ ]) (?P<state>[A-Z]{2}) [ ] (?P<zip>\d{5}) (?:-(?P<more>\d{4}))? (?![\w\-]|[.,]\d)
 """
@@ -51,7 +62,23 @@ def _door(match: re.Match[str]) -> str:
     return f"{match['word']}{numbers.grouped(match['number'])} {match['letter']}"
 
 
+def _position(match: re.Match[str]) -> str:
+    parts = [
+        numbers.plural(match[name].lstrip("0") or "0", name[:-1], name)
+        for name in ("degrees", "minutes", "seconds")
+        if match[name]
+    ]
+    return f"{' '.join(parts)} {_DIRECTIONS[match['direction']].lower()}"
+
+
+def _floor_door(match: re.Match[str]) -> str:
+    return f"{match['word']}{numbers.cardinal(int(match['floor']))} {numbers.grouped(match['number'])}"
+
+
 RULES: tuple[Rule, ...] = (
+    rule(_ROUTE, lambda match: f"{match['road']} {_DIRECTIONS[match['direction']].lower()}", "digit direction"),
+    rule(_POSITION, _position, ("°", "º")),
+    rule(_FLOOR_DOOR, _floor_door, "digit-"),
     rule(_ZIP, _zip, "digit zip"),
     rule(_DIRECTION, lambda match: _DIRECTIONS[match["direction"]], "digit direction"),
     rule(_NUMBER, lambda match: numbers.grouped(match[0]), map(str.lower, _STREETS)),

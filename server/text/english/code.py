@@ -11,8 +11,8 @@ from server.text.marks import CODE_END, CODE_START
 from server.text.patterns import lazy
 
 OPERATORS: dict[str, str] = {
-    "===": "equals",
-    "!==": "is not equal to",
+    "===": "triple equals",
+    "!==": "not double equals",
     "==": "equals equals",
     "!=": "is not equal to",
     "<=": "is less than or equal to",

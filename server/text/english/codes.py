@@ -61,6 +61,7 @@ _MODEL = r"""
 """
 """A name with a number, and letters or the s of a plural: H-1B, B-52s."""
 _LONGEST_MODEL = 5
+_HEXADECIMAL = r"(?<!\w)0[xX](?P<digits>[0-9A-Fa-f]{1,40})(?!\w)"
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 
 
@@ -88,10 +89,14 @@ def _isbn(match: re.Match[str]) -> str:
 
 
 def _ip(match: re.Match[str]) -> str:
-    words = " dot ".join(map(numbers.digits, match["address"].split(".")))
+    words = " dot ".join(map(_octet, match["address"].split(".")))
     if match["mask"]:
         words += f" slash {numbers.cardinal(int(match['mask']))}"
-    return words + (f" colon {numbers.digits(match['port'])}" if match["port"] else "")
+    return words + (f" colon {numbers.grouped(match['port'])}" if match["port"] else "")
+
+
+def _octet(text: str) -> str:
+    return numbers.digits(text) if len(text) > 2 else numbers.number(text)
 
 
 def _mac(match: re.Match[str]) -> str:
@@ -124,6 +129,7 @@ def _each(group: str) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(_HEXADECIMAL, lambda match: f"zero X {_each(match['digits'])}", ("0x", "0X")),
     rule(_IP, _ip, "digit."),
     rule(_MAC, _mac, (":", "-")),
     rule(r"\bIPv(?P<version>[46])\b", lambda match: f"I P V {numbers.cardinal(int(match['version']))}", "IPv"),

@@ -6,6 +6,7 @@ import re
 
 from server.text.english import letters, numbers, times
 from server.text.english.rules import Rule, alternatives, rule
+from server.text.patterns import lazy
 
 MONTHS = "January February March April May June July August September October November December".split()
 _SHORT_MONTHS = {name[:3].lower(): name for name in MONTHS} | {"sept": "September"}
@@ -64,7 +65,7 @@ _SLASHED = rf"""
     (?![ ]?(?:inch|cup|tea|table|mile|pound|hour|of))
 """
 _SEPTEMBER_11 = r"(?<![\w\-/.])9/11(?![\w/%])"
-_DAY_BEFORE = rf"(?<![\w.])(?P<day>{_DAYS_SHORT})(?=[ ](?:at[ ])?\d{{1,2}}(?::\d\d|[ ]?[ap]\.?m))"
+_DAY_BEFORE = rf"(?<![\w.])(?P<day>{_DAYS_SHORT})(?=[ ](?:at[ ])?\d{{1,2}}(?::\d\d|[ ]?[AaPp]\.?[Mm]|[ ]?[-–][ ]?\d))"
 _DAY_RANGE = rf"(?<!\w)(?P<start>{_DAYS_SHORT})\.?[ ]?[-–/][ ]?(?P<end>{_DAYS_SHORT})\b"
 _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
 _SPOKEN_RANGE = rf"""
@@ -75,7 +76,14 @@ _COMPACT = (
     r"(?<![\w.,$\-/#])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?![\w\-/]|[.,]\d)"
 )
 _FISCAL = r"(?<!\w)(?P<name>FY|fy|H[12]|Q[1-4])[ ]?'?(?P<year>(?:20)?\d\d)(?!\w)"
+_CENTURY = r"(?<=\d(?:st|nd|rd|th)[ ])(?:c\.|C\b\.?)"
 _DENOMINATORS = (16, 32, 64)
+_NO_ARTICLE = lazy(
+    r"(?:\d(?:st|nd|rd|th)?[ ](?:and|or|to)"
+    r"|\b(?:an?|this|that|next|last|every|each|happy|merry|my|your|his|her|our|their))[ ]$",
+    re.IGNORECASE,
+)
+"""Words after which "4th of July" has no "the"."""
 
 
 def month_name(text: str) -> str:
@@ -137,8 +145,8 @@ def _day_month(match: re.Match[str]) -> str:
     words = numbers.ordinal(int(match["day"]))
     if match["to"]:
         words += f" to {numbers.ordinal(int(match['to']))}"
-    joined = re.search(r"\b(?:and|or|to) $", match.string[max(0, match.start() - 4) : match.start()])
-    the = match["the"] or ("" if joined and not weekday else "the ")
+    before = match.string[max(0, match.start() - 12) : match.start()]
+    the = match["the"] or ("" if _NO_ARTICLE.search(before) and not weekday else "the ")
     words = f"{the}{words} of {month_name(match['month'])}"
     stop = "." if match[0].endswith(".") and _ends_sentence(match) else ""
     return (f"{weekday}, " if weekday else "") + words + (f", {_year(match['year'])}" if match["year"] else "") + stop
@@ -174,7 +182,12 @@ def _day_range(match: re.Match[str]) -> str:
     return f"{day_name(match['start'])} {link} {day_name(match['end'])}"
 
 
+def _century(match: re.Match[str]) -> str:
+    return "century." if match[0].endswith(".") and _ends_sentence(match) else "century"
+
+
 RULES: tuple[Rule, ...] = (
+    rule(_CENTURY, _century, ("c.", "C")),
     rule(_FISCAL, _fiscal, "two digits"),
     rule(_SEPTEMBER_11, "nine eleven", "9/11"),
     rule(_ISO, _iso, ("digit-", "digit/", "digit.")),
@@ -189,7 +202,7 @@ RULES: tuple[Rule, ...] = (
         "three digits",
     ),
     rule(_SLASHED, _slashed, "digit/"),
-    rule(_DAY_BEFORE, lambda match: day_name(match["day"]), SHORT_DAYS),
     rule(_DAY_RANGE, _day_range, SHORT_DAYS),
+    rule(_DAY_BEFORE, lambda match: day_name(match["day"]), SHORT_DAYS),
     rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),
 )

@@ -20,6 +20,15 @@ _SCORE_AFTER = lazy(
     r"\s?(?:stars?|points?|marks?|rating|correct|questions?|passed|would|on (?:the|my))\b|\s?[.!,]?$", re.I
 )
 _OF = lazy(r"\s(?:of|full|inch|cup|mile|tsp|tbsp|teaspoon|tablespoon|pound|hour|done|complete|majority|way|off|the)\b")
+_POINTS_BEFORE = lazy(r"\b(?:HP|MP|XP|SP|health|mana|stamina|armor)(?: is| at| to)?:? $")
+_ODDS_BEFORE = lazy(
+    r"\b(?:odds|priced|backed|went off|favou?rite|outsider|returned|shortened|drifted)"
+    r"(?: (?:of|at|to|is|are|were|was|out to))? $"
+)
+_CRICKET_AFTER = lazy(
+    r" (?:at (?:tea|lunch|stumps|the close|drinks)|declared|after \d+ overs|in \d+(?:\.\d)? overs|off \d+)\b"
+)
+_LAW_BEFORE = lazy(r"\b(?:Regulation|Directive|Decision|Case|Rule)(?: \((?:EU|EC|EEC)\))?(?: No\.?)? $")
 
 _VULGAR = rf"(?<![\w.,/])(?P<whole>\d+)?[ ]?(?P<fraction>[{VULGAR}])(?![\w/])|[{VULGAR}]"
 _SLASH = r"""
@@ -82,8 +91,17 @@ def _slash(match: re.Match[str]) -> str:
 
 def _pair(match: re.Match[str], top: int, bottom: int) -> str:
     before, after = match.string[max(0, match.start() - 28) : match.start()], match.string[match.end() :][:16]
-    if bottom in (5, 10, 20, 100) and top <= bottom and _is_score(before, after):
+    if bottom in (5, 10, 20, 100) and top <= bottom and (top == bottom or _is_score(before, after)):
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
+    if _POINTS_BEFORE.search(before):
+        return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
+    if bottom <= 10 and _ODDS_BEFORE.search(before):
+        return f"{numbers.cardinal(top)} to {numbers.cardinal(bottom)}"
+    if bottom < 10 and top > 20 and _CRICKET_AFTER.match(after):
+        return f"{numbers.cardinal(top)} for {numbers.cardinal(bottom)}"
+    if _LAW_BEFORE.search(before):
+        year = len(match["top"]) == 4
+        return f"{numbers.year(top) if year else numbers.cardinal(top)} slash {numbers.digits(match['bottom'])}"
     if len(match["top"]) == 4 and len(match["bottom"]) == 2 and match["top"][:2] in ("19", "20"):
         return f"{numbers.year(top)} {numbers.year(bottom)}"
     if top + bottom == 100 and top >= 10:

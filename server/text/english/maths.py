@@ -35,7 +35,8 @@ _ATOM = rf"""
 """
 _OPERAND = rf"[-−+±]?√?\({{0,2}}[-−]?√?(?:{_ATOM})(?:\([a-z0-9]{{1,3}}\))?\){{0,2}}(?:{_POWER})?%?"
 _OPERATOR = r"""
-    (?: [ ]?(?:==|!=|<=|>=|[=+*×·⋅÷<>≤≥≠≈±≡∝])[ ]?    # these also without spaces
+    (?: (?<=\w\))(?=\(\w)                           # the product (a + b)(a - b)
+      | [ ]?(?:==|!=|<=|>=|[=+*×·⋅÷<>≤≥≠≈±≡∝])[ ]?    # these also without spaces
       | [ ][-−–/x%][ ]                                # these have another meaning within words
       | (?<=[\d)²])[-−/x](?=[\d(√]) )
 """
@@ -56,14 +57,25 @@ _RELATION = lazy(r"[=<>≤≥≠≈×÷*^²³√+±≡∝·⋅]")
 _POWERED = rf"(?<![\w])(?P<base>{_NUMBER}|[a-zA-Z])(?P<power>{_POWER})(?!\w)"
 _ROOT = r"√\(?(?P<of>\d+(?:\.\d+)?|[a-zA-Z])\)?"
 _SCIENTIFIC = r"(?<![\w.])(?P<number>\d(?:\.\d+)?)[eE](?P<sign>[+-])?(?P<power>\d{1,3})(?![\w])(?P<speed>[ ]m/s(?!\w))?"
+_ELEMENTS = dict(
+    each.split()
+    for each in (
+        "H hydrogen|He helium|Li lithium|B boron|C carbon|N nitrogen|O oxygen|F fluorine|Na sodium|P phosphorus|"
+        "S sulfur|"
+        "Cl chlorine|K potassium|Ca calcium|Cr chromium|Fe iron|Co cobalt|Ga gallium|Kr krypton|Sr strontium|"
+        "Mo molybdenum|Tc technetium|I iodine|Xe xenon|Cs cesium|Lu lutetium|Pb lead|Po polonium|Rn radon|Ra radium|"
+        "Ac actinium|Th thorium|U uranium|Pu plutonium|Am americium"
+    ).split("|")
+)
+_ISOTOPE = rf"(?<![\w{_SUPERSCRIPTS}])(?P<mass>[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}})(?P<element>{'|'.join(_ELEMENTS)})(?![\w])"
 _SUBSCRIPT = r"[₀-₉₊₋]{1,8}"
 
 
 def _expression(match: re.Match[str]) -> str:
     text = match[0]
-    if not _RELATION.search(text) and not re.search(r"\s[-−–/%]\s.*=|x", text):
+    if not _RELATION.search(text) and ")(" not in text and not re.search(r"\s[-−–/%]\s.*=|x", text):
         return text
-    if not re.search(r"[\d=≥≤≠≈²³^√]", text) and not re.search(r"(?<![\w])[a-z](?!\w).*[-+*/<>]", text):
+    if not re.search(r"[\d=≥≤≠≈²³^√]|\)\(", text) and not re.search(r"(?<![\w])[a-z](?!\w).*[-+*/<>]", text):
         return text
     words: list[str] = []
     for token in _TOKEN.finditer(text):
@@ -92,7 +104,7 @@ def _operator(value: str, token: re.Match[str], text: str, before: list[str]) ->
     if value in "()":
         if value == "(" and before and before[-1] in ("F", "G", "H", "f", "g", "h"):
             return "of"
-        return ""
+        return "times" if value == "(" and text[token.start() - 1 : token.start()] == ")" else ""
     if (
         value == "/"
         and token.start()
@@ -141,7 +153,12 @@ def _root(match: re.Match[str]) -> str:
     return f"the square root of {numbers.number(of) if of[0].isdigit() else of}"
 
 
+def _isotope(match: re.Match[str]) -> str:
+    return f"{_ELEMENTS[match['element']]} {numbers.cardinal(int(match['mass'].translate(_DOWN)))}"
+
+
 FIRST: tuple[Rule, ...] = (
+    rule(_ISOTOPE, _isotope, tuple("⁰¹²³⁴⁵⁶⁷⁸⁹")),
     rule(_LETTER, lambda match: f" {GREEK_LETTERS[match[0]]} ", _NAMED_GREEK),
     rule(_SUBSCRIPT, lambda match: match[0].translate(_SUBSCRIPTS), tuple("₀₁₂₃₄₅₆₇₈₉₊₋")),
 )

@@ -88,7 +88,7 @@ SCALES = {
     "T": "trillion",
     "tn": "trillion",
 }
-SCALE_WORDS = "hundred thousand million billion trillion".split()
+SCALE_WORDS = "hundred thousand million billion trillion lakh crore".split()
 _PER = {
     "mo": "month",
     "month": "month",
@@ -138,6 +138,16 @@ _PER = {
     "mo.": "month",
     "yr.": "year",
     "hr.": "hour",
+    "bbl": "barrel",
+    "barrel": "barrel",
+    "oz.": "ounce",
+    "lb.": "pound",
+    "ton": "ton",
+    "tonne": "tonne",
+    "sq ft": "square foot",
+    "pp": "person",
+    "pax": "person",
+    "head": "head",
 }
 _NOUNS = (
     "bill|note|coin|gift|ticket|fee|fine|voucher|coupon|card|deal|discount|deposit|loan|bonus|tip|prize|donation|menu|"
@@ -179,6 +189,11 @@ _AFTER = rf"""
     [ ]?(?P<code>[€£¥₹₩₽₺₪₫฿₱₴]|(?:{alternatives(code for code in _CODES if code.isupper())})(?!\w)|\$(?![\w$]))
 """
 _BEFORE = rf"(?<!\w)(?P<code>{alternatives(_CODES)})[ ]?(?P<sign>[-−])?(?P<number>{_NUMBER}){_SCALE}(?!\w)"
+_NEGATIVE = r"""
+    (?P<before>\b(?:was|were|is|of|at|to|by|from|loss|income|flow|profit|earnings|net)[ ])
+    \((?P<amount>[$€£][\d.,]+(?:[KkMBT]|bn)?)\)
+"""
+"""The negative amount of a balance sheet: "a loss of ($2.4M)"."""
 _CENTS = rf"(?<![\w.,])(?!(?:{RESOLUTIONS})p)(?P<number>{_NUMBER})[ ]?(?P<coin>¢|(?<=\d)p(?!\w))(?P<per>/kWh\b)?"
 _CODE_NEEDS = ("capitals", "Rs", *tuple("€£¥₹₩₽₺₪₫฿₱₴$"))
 _ALONE = {"$": "dollar sign", "€": "euro sign", "£": "pound sign", "¥": "yen sign", "¢": "cent sign", "₹": "rupee sign"}
@@ -255,6 +270,7 @@ def _cents(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(_NEGATIVE, r"\g<before>-\g<amount>", ("($", "(€", "(£")),
     rule(_AMOUNT, _amount, tuple(sorted({symbol[-1] for symbol in CURRENCIES}))),
     rule(_AFTER, _with_code, _CODE_NEEDS),
     rule(_BEFORE, _with_code, _CODE_NEEDS),

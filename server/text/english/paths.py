@@ -69,12 +69,15 @@ _FOLDERS = (
 
 _FILE_NOUNS = frozenset("file files extension extensions format formats document documents".split())
 
-_ANY_EXTENSION = alternatives(_EXTENSIONS)
+_ANY_EXTENSION = alternatives(
+    [*_EXTENSIONS, *(each.upper() for each in _EXTENSIONS if len(each) > 2 and each not in _NEVER_ENDS)]
+)
 _SEGMENT = r"[\w.+@~\-]{1,200}"
 _PATH = rf"""
     (?<![\w/.:\\<¢])
     (?:
-        [A-Za-z]:\\ (?:[\w.+\-]{{1,200}} (?:\\[\w.+\-]{{1,200}}){{0,30}} \\?)?
+        \\\\[\w.\-]{{1,200}} (?:\\[\w.$\-]{{1,200}}){{1,30}} \\?
+      | [A-Za-z]:\\ (?:[\w.+\-]{{1,200}} (?:\\[\w.+\-]{{1,200}}){{0,30}} \\?)?
       | (?:~|\.\.?)/ (?:{_SEGMENT} (?:/{_SEGMENT}){{0,30}} /?)?
       | / [a-zA-Z_.][\w.+\-]{{0,200}} (?:/{_SEGMENT}){{0,30}} /?
       | (?:{_FOLDERS.replace(" ", "|")}) (?:/{_SEGMENT}){{1,30}} /?

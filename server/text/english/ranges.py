@@ -11,7 +11,9 @@ from server.text.patterns import lazy
 _NUMBER = r"\d{1,3}(?:,\d{3})+|\d{1,9}(?:\.\d{1,6})?"
 _RANGE = rf"(?<![\w.,/$€£:\-])(?P<start>{_NUMBER})[ ]?[-–][ ]?(?P<end>{_NUMBER})(?P<more>\+)?(?![\w/:]|[.,]\d|-\d)"
 _TRIPLE = r"(?<![\w.,/$:\-])(?P<first>\d{1,3})[-–](?P<second>\d{1,3})[-–](?P<third>\d{1,3})(?![\w/:\-]|[.,]\d)"
-_RATIO = r"(?<![\w.,/:])(?P<first>\d{1,4}):(?P<second>\d{1,4})(?::(?P<third>\d{1,4}))?(?![\w:]|\.\d)"
+_RATIO = (
+    r"(?<![\w.,/:])(?P<first>\d{1,4}):(?P<second>\d{1,3}(?:,\d{3})+|\d{1,4})(?::(?P<third>\d{1,4}))?(?![\w:]|[.,]\d)"
+)
 _VERSES = r"(?<![\w.,/:])(?P<first>\d{1,3}):(?P<start>\d{1,3})[-–](?P<end>\d{1,3})(?![\w:]|\.\d)"
 _LETTERS = r"(?<![\w.\-])(?!X-Y|A-B[ ][tc])(?P<start>[A-Z]|X{1,3}[SL])[-–](?P<end>[A-Z]|X{1,3}[SL])(?![\w\-]|\.\w)"
 _PAIR = r"(?<![\w.\-])(?P<first>[AX])-(?P<second>[BY])(?![\w\-])"
@@ -51,7 +53,7 @@ def _triple(match: re.Match[str]) -> str:
 
 
 def _ratio(match: re.Match[str]) -> str:
-    parts = [numbers.cardinal(int(part)) for part in match.groups() if part]
+    parts = [numbers.number(part) for part in match.groups() if part]
     if _VERSE.search(match.string, max(0, match.start() - 16), match.start()):
         return " ".join(parts)
     return " to ".join(parts)

@@ -6,6 +6,7 @@ import re
 
 from server.text.english import letters
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _LANGUAGES = {"C++": "C plus plus", "C#": "C sharp", "F#": "F sharp", "G++": "G plus plus", "g++": "G plus plus"}
 _KEYS = {
@@ -38,6 +39,8 @@ _SIMPLE: dict[str, str] = {
     "↔": "to and from",
     "⇔": "if and only if",
     "§": "section",
+    "∠": "angle",
+    "∛": "the cube root of",
     "¶": "paragraph",
     "©": "copyright",
     "∞": "infinity",
@@ -94,6 +97,9 @@ _COMPARED = r"(?<=[\w)])[ ](?P<mark>[<>])[ ](?=[\w(-])"
 _PLUS = r"(?<=\w)[ ]?\+[ ]?(?=\w)|(?<!\S)\+(?=\s)|(?<=\w)\+(?=[\s.,!?]|$)"
 _APPROXIMATELY = r"[~∼](?=[ ]?[a-z])"
 _HASH = r"(?<!\w)\#(?=\s?\w)"
+_HASH_KEY = r"(?<=\w[ ])\#(?=[ ](?:to|key|when|for|sign|again|or|and)\b)|(?i:(?<=press[ ])|(?<=hit[ ]))\#(?!\w)"
+"""The key of a telephone: "press #", "or # to finish"."""
+_VERB_BEFORE = lazy(r"(?:\b(?:is|are|was|were|be|been|remains?|stays?)|'s|'re)$")
 
 
 def _and(match: re.Match[str]) -> str:
@@ -110,6 +116,11 @@ def _bound(match: re.Match[str]) -> str:
     return f"{words}{' or equal to' if match['equal'] else ''} "
 
 
+def _compared(match: re.Match[str]) -> str:
+    verb = "" if _VERB_BEFORE.search(match.string, max(0, match.start() - 8), match.start()) else "is "
+    return f" {verb}{'less' if match['mark'] == '<' else 'greater'} than "
+
+
 def _grade(match: re.Match[str]) -> str:
     return f"{match['grade'] or match['a']} minus"
 
@@ -124,15 +135,17 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<!\w)(?:[CG]\+\+|g\+\+|[CF]\#)(?!\w)", lambda match: _LANGUAGES[match[0]], ("++", "C#", "F#")),
     rule(r"(?<!\w)\.NET\b", "dot net", ".NET"),
     rule(_ABBREVIATED_AND, _and, "&"),
+    rule(r"§§[ ]?", "sections ", "§§"),
     rule(_KEY, _key, frozenset(_KEYS), ignore_case=True),
     rule(_OR, r"\g<first> or \g<second>", "/"),
     rule(r"\b(?P<first>and|either|neither)/(?P<second>n?or)\b", r"\g<first> \g<second>", ("/or", "/nor")),
     rule(r"(?<=\w[ ])\*(?=[ ]\w)", "star", "*"),
+    rule(_HASH_KEY, "pound", "#"),
     rule(r"(?<=\w[ ])_(?=[ ]\w)", "underscore", "_"),
     rule(_PER, " per ", "/"),
     rule(_SLASH_LETTERS, _slash_letters, "/"),
     rule(_SLASH, " slash ", "/"),
-    rule(_COMPARED, lambda match: " is less than " if match["mark"] == "<" else " is greater than ", ("<", ">")),
+    rule(_COMPARED, _compared, ("<", ">")),
     rule(r"(?<!\S)(?P<mark>[<>])(?P<equal>=?)[ ]?(?=[\w$€£])", _bound, ("<", ">")),
     rule(
         r"(?<=\b[Aa][ ])(?P<grade>[A-F])-(?=[\s.,;:!?]|$)|(?<=\b[Aa]n[ ])(?P<a>A)-(?=[\s.,;:!?]|$)",

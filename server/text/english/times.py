@@ -11,7 +11,7 @@ from server.text.patterns import lazy
 _HALF = r"(?:[ ]?(?P<half>[AaPp])\.?[ ]?[Mm](?:(?P<stop>\.)|(?![\w])))"
 _CLOCK = rf"""
     (?<![\w.:,$£€\-])(?<!\d/) (?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?
-    (?:{_HALF})? (?:[ ]?(?P<zulu>Z|h|hrs|hours)(?!\w))? (?![\w:%]|\.\d)
+    (?:{_HALF})? (?:[ ]?(?P<zulu>Z|h|hrs|hours)(?!\w))? (?![\w:%]|[.,]\d)
 """
 _NOON = r"""
     (?<!\w) (?P<first>(?i:noon|midnight)) [ ]?[-–][ ]? (?=\d)
@@ -42,6 +42,10 @@ _MINUTES = r"(?<![\w.:,$])(?P<ago>\d{1,2})m(?=[ ]ago\b)|(?<=\bETA)(?P<link>:?[ ]
 _HOURS_OF_DAYS = r"(?<![\w.:,$])(?P<d>\d{1,3})[ ]?d[ ]?(?P<h>\d{1,2})[ ]?h(?:rs?)?(?!\w)"
 _LONG = r"(?<![\w.:,$/\-])(?P<h>\d{1,3}):(?P<m>[0-5]\d):(?P<s>[0-5]\d)(?:\.(?P<fraction>\d+))?(?![\w:])"
 _LAP = r"(?<![\w.:,$/\-])(?P<m>[0-5]?\d):(?P<s>[0-5]\d)\.(?P<fraction>\d{1,3})(?![\w:])"
+_RUN = r"(?<![\w.:,$/\-])(?P<m>2[5-9]|[3-5]\d):(?P<s>[0-5]\d)(?![\w:]|\.\d)"
+"""Minutes and seconds that are no time of day: 42:15."""
+_AFTER_AT = r"(?<!\w)@[ ]?(?P<hour>1[0-2]|[1-9])(?P<minute>[0-5]\d)(?!\w|[.,:]\d|[ ]each\b)"
+"""A time without its colon: "meet @ 530"."""
 _MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
 _RATIO_HINT = lazy(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|\b(?:John|Genesis|Psalms?|Matthew|Luke|Mark)\b")
 
@@ -139,6 +143,13 @@ def _lap(match: re.Match[str]) -> str:
     return f"{numbers.cardinal(int(match['m']))} {seconds} point {numbers.digits(match['fraction'])}"
 
 
+def _run(match: re.Match[str]) -> str:
+    minutes, seconds = int(match["m"]), int(match["s"])
+    if minutes + seconds == 100:  # a ratio: 50:50
+        return match[0]
+    return f"{numbers.cardinal(minutes)} {numbers.pair(seconds)}" if seconds else f"{numbers.cardinal(minutes)} minutes"
+
+
 def _zone(match: re.Match[str]) -> str:
     words = (" " if match[0][0] == " " else "") + " ".join(match["zone"])
     if match["offset"]:
@@ -160,6 +171,8 @@ RULES: tuple[Rule, ...] = (
     rule(_LAP, _lap, "digit:"),
     rule(_CLOCK, _clock, "digit:"),
     rule(_LONG, _long_duration, "digit:"),
+    rule(_RUN, _run, "digit:"),
+    rule(_AFTER_AT, lambda match: f"at {clock(int(match['hour']), int(match['minute']))}", "@"),
     rule(_DOTTED, lambda match: clock(int(match["hour"]), int(match["minute"]), bare=True) + _half(match), "digit am"),
     rule(_HOUR, lambda match: numbers.cardinal(int(match["hour"])) + _half(match), "digit am"),
     rule(

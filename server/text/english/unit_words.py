@@ -18,7 +18,7 @@ wks week|mo month|mos month|yr year|yrs year|yr. year|yrs. year|px pixel|MP mega
 fl. oz. fluid ounce|fl oz fluid ounce|sq. ft. square foot|pcs piece|pc piece|pts point|kn knot|kt knot
 ly light year|rpm revolution per minute|RPM revolution per minute|bpm beat per minute|BPM beat per minute
 wpm word per minute|fps frame per second|FPS frame per second|mol mole|kB/s kilobyte per second|ct carat
-cwt hundredweight
+cwt hundredweight|mmol millimole|µmol micromole|μmol micromole|nmol nanomole|pmol picomole|mEq milliequivalent
 """
 _IRREGULAR = {
     "ft": ("foot", "feet"),

@@ -10,7 +10,7 @@ from server.text.english.unit_words import NEEDS_SPACE, PER, POWERS, RATES, UNIT
 from server.text.patterns import lazy
 
 _NUMBER = rf"(?:{numbers.NUMBER}|\.\d+)"
-_FRACTION = r"\d+/\d+|\d*[ ]?[½⅓⅔¼¾⅛⅜⅝⅞]"
+_FRACTION = r"\d+[ ]\d/\d{1,2}|\d+/\d+|\d*[ ]?[½⅓⅔¼¾⅛⅜⅝⅞]"
 _NOT_NOUNS = (
     "and|or|to|in|on|at|of|for|from|with|by|is|was|are|were|per|a|an|the|as|if|but|each|every|more|less|than|later|"
     "earlier|ago|away|below|above|before|after|into|because|until|when|while|which|that"
@@ -39,7 +39,14 @@ _FEET = r"""
     (?P<inches>\d+(?:\.\d+)?) [ ]?(?:\"|''|″|in(?:ches|\.)?(?!\w)|(?![\w:]))
     (?P<by>[ ]?[x×][ ]?(?=\d))?
 """
-_INCHES = rf"""(?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|$)"""
+_INCHES = (
+    rf"""(?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ]\d|$)"""
+)
+_FOOT_SIZES = rf"(?<![\w.'])(?P<sides>{_NUMBER}'(?:[ ]?[x×][ ]?{_NUMBER}'){{1,2}})(?!\w)"
+_FOOT_ALONE = r"(?<![\w.'])(?P<number>\d+)'(?=[ ](?:from|long|wide|tall|high|deep|apart|above|below|off|away|of|by)\b)"
+_VOLTS_AMPS = rf"(?<![\w.])(?P<volts>{_NUMBER})[ ]?V(?P<link>[ ]?[/,@]?[ ]?)(?P<amps>{_NUMBER})[ ]?A(?!\w)"
+_LUMBER = r"(?<![\w.])(?P<width>\d{1,2})x(?P<height>\d{1,2})s(?!\w)"
+"""2x4s."""
 _FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
 _SIZES = rf"""
     (?<![\w.]) (?P<width>{_NUMBER}) [ ]?[x×][ ]? (?P<height>{_NUMBER}) (?:[ ]?[x×][ ]?(?P<depth>{_NUMBER}))?
@@ -160,6 +167,20 @@ def _inches(match: re.Match[str]) -> str:
     return f"{article}{_words(match['number'])} {'inch' if describes or _one(match['number']) else 'inches'}"
 
 
+def _foot_sizes(match: re.Match[str]) -> str:
+    return f"{' by '.join(map(numbers.number, re.findall(_NUMBER, match['sides'])))} feet"
+
+
+def _volts_amps(match: re.Match[str]) -> str:
+    volts, amps = numbers.plural(match["volts"], "volt", "volts"), numbers.plural(match["amps"], "amp", "amps")
+    return f"{volts}{' at' if '@' in match['link'] else ','} {amps}"
+
+
+def _lumber(match: re.Match[str]) -> str:
+    height = numbers.plural_number(numbers.cardinal(int(match["height"])))
+    return f"{numbers.cardinal(int(match['width']))} by {height}"
+
+
 def _inch_sizes(match: re.Match[str]) -> str:
     article = match["article"] or ""
     describes = article and re.match(r"[ ][a-z]", match.string[match.end() : match.end() + 2])
@@ -198,6 +219,10 @@ def _thousands(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(_VOLTS_AMPS, _volts_amps, "digit unit"),
+    rule(_LUMBER, _lumber, "digit x"),
+    rule(_FOOT_SIZES, _foot_sizes, "digit mark"),
+    rule(_FOOT_ALONE, lambda match: numbers.plural(match["number"], "foot", "feet"), "digit mark"),
     rule(_FEET, _feet, ("digit mark", "ft", "feet")),
     rule(_DEGREES, _degrees, ("°", "º", "degree", "degrees"), ignore_case=True),
     rule(
