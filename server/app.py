@@ -294,7 +294,9 @@ async def _report_startup(
             await model.engine.wait_ready(START_SECONDS)
         except (EngineError, TimeoutError) as error:
             reason = str(error) or f"not ready within {START_SECONDS:g} s"
-            log.error("the engine of %s could not start: %s", model.name, reason)
+            log.log(
+                logging.DEBUG if quiet else logging.ERROR, "the engine of %s could not start: %s", model.name, reason
+            )
             on_failure()
             return
         log.log(logging.DEBUG if quiet else logging.INFO, "%s is ready on %s", model.name, model.info.device)

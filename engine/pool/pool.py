@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.client.stream import BUSY
 from engine.config import EngineConfig
 from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnavailable
 from engine.pool.member import MakeClient, MemberClient, PoolMember, members_for, stats_or_last, total
@@ -224,7 +225,8 @@ class EnginePool:
                 assert member.client is not None
                 return Placement(member, member.client.submit(request))
             except EngineUnavailable as error:
-                busy = error
+                if error.code == BUSY:
+                    busy = error
         if busy is not None:
             raise busy
         return None

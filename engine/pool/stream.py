@@ -112,7 +112,9 @@ class PooledStream:
 
     def cancel(self) -> None:
         """Abort the utterance. No-op once it has ended."""
-        self._cancelled = not self._ended
+        if self._ended:
+            return
+        self._cancelled = True
         self._settle()
         if self._stream is not None:
             self._stream.cancel()
@@ -126,9 +128,11 @@ class PooledStream:
             try:
                 for piece, last in self._texts:
                     placement.stream.append(piece, last=last)
-            except EngineUnavailable:
+            except EngineUnavailable as error:
                 placement.stream.cancel()
-                raise
+                if error.code == BUSY:
+                    raise
+                return None  # the engine process has just ended
         return placement
 
     def move(self) -> None:
@@ -138,11 +142,11 @@ class PooledStream:
 
     async def _receive(self) -> None:
         """Receive a chunk or the end, or submit the request again. Raises EngineError if it cannot be moved."""
+        if self._stream is None:
+            self._set_placement(await self._dispatcher.wait_to_place(self))
+            self._ended = self._stream is None
+            return
         try:
-            if self._stream is None:
-                self._set_placement(await self._dispatcher.wait_to_place(self))
-                self._ended = self._stream is None
-                return
             chunk = await anext(self._stream, None)
         except EngineFailed as error:
             self._handle_failure(error)

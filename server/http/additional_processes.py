@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from server.http.child_process import Backoff, ChildProcess, Heartbeat, describe_exit
+from server.http.child_process import MAIN_ENDED, Backoff, ChildProcess, Heartbeat, describe_exit
 
 _log = logging.getLogger("sonant")
 
@@ -27,10 +27,10 @@ class _State:
     start_at: float = 0.0
     backoff: Backoff = field(default_factory=Backoff)
 
-    def retry(self, reason: str) -> None:
+    def retry(self, reason: str, level: int = logging.ERROR) -> None:
         """Start the process again after a pause."""
         pause = self.backoff.next(None if self.child is None else self.child.served_since)
-        _log.error("%s %s; restarting it in %.1f s", self.name, reason, pause)
+        _log.log(level, "%s %s; restarting it in %.1f s", self.name, reason, pause)
         self.start_at = time.monotonic() + pause
 
 
@@ -102,7 +102,8 @@ class AdditionalProcesses:
                 state.child.observe(readable)
                 if (code := codes.get(state.child.pid)) is not None:
                     if not stopping:
-                        state.retry(f"(pid {state.child.pid}) {describe_exit(code)}")
+                        level = logging.DEBUG if code == MAIN_ENDED else logging.ERROR  # that is in the log already
+                        state.retry(f"(pid {state.child.pid}) {describe_exit(code)}", level)
                     state.child.close()
                     state.child = None
             elif not stopping and time.monotonic() >= state.start_at:
@@ -131,7 +132,12 @@ class AdditionalProcesses:
         except OSError as error:
             state.retry(f"could not be started: {error}")
             return
-        own, main = socket.socketpair()
+        try:
+            own, main = socket.socketpair()
+        except OSError as error:
+            listener.close()
+            state.retry(f"could not be started: {error.strerror}")
+            return
 
         def serve(heartbeat: Heartbeat) -> int:
             main.close()

@@ -25,6 +25,8 @@ the service, and a signal received both directly and through the supervisor woul
 """
 CRASHED = 70
 """Exit code of an HTTP process that ended with an unexpected exception (``EX_SOFTWARE`` of sysexits.h)."""
+MAIN_ENDED = 75
+"""Exit code of an additional HTTP process after the end of the main one (``EX_TEMPFAIL``)."""
 FOR_USERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals for users and service managers."""
 _ALIVE, _ENGINE_READY = b"\0", b"\1"

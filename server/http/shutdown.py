@@ -24,7 +24,8 @@ from server.processes.peers import NoPeers, Peers
 from server.synthesis.admission_group import AdmissionGroup
 
 _CLOSE_SECONDS = 1.0
-"""Upper bound on how long shutdown waits for clients that do not answer the close frame."""
+"""Upper bound on how long shutdown waits for clients that do not answer the close frame, and at a forced stop for the
+other HTTP processes, which log the requests they cancel."""
 
 
 class Server(uvicorn.Server):
@@ -109,11 +110,14 @@ class Server(uvicorn.Server):
         """
         await self._sessions.end()
         await self._wait_for_websockets()
-        await self._until_forced(self._peers().wait_ended(self._seconds_left()))
+        peers = self._peers()
+        if self._stop_requested_at is not None:
+            await self._until_forced(peers.wait_ended(self._seconds_left()))
         self.config.timeout_graceful_shutdown = self._seconds_left()
         await self._until_forced(super().shutdown(sockets))
         if self.force_exit:
             await self._cancel_requests()
+            await peers.wait_ended(_CLOSE_SECONDS)
             await self.lifespan.shutdown()
 
     async def _until_forced(self, work: Coroutine[Any, Any, None]) -> None:

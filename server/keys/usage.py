@@ -90,14 +90,15 @@ class KeyUsage:
     def _counted(self, owner: str) -> Iterator[None]:
         self.check(owner)
         self._running[owner] += 1
-        self._changed(owner)
+        reported = self._changed(owner)
         try:
             yield
         finally:
             self._running[owner] -= 1
             if not self._running[owner]:
                 del self._running[owner]
-            self._changed(owner)
+            if reported:  # also if the key has lost its limits, or was revoked
+                self.on_change(owner)
 
     def check(self, owner: str) -> None:
         """Raise ApiError 401 or 429 if ``owner`` may not start a request now."""
@@ -139,10 +140,13 @@ class KeyUsage:
         audio = here.audio_seconds + elsewhere.audio_of(here.day)
         return Usage(here.running + elsewhere.running, audio, here.day)
 
-    def _changed(self, owner: str) -> None:
+    def _changed(self, owner: str) -> bool:
+        """Report what ``owner`` uses, if its key has limits. Return whether it has."""
         key = self._keys.of_owner(owner)
-        if key is not None and (key.max_requests is not None or key.audio_seconds_per_day is not None):
+        limited = key is not None and (key.max_requests is not None or key.audio_seconds_per_day is not None)
+        if limited:
             self.on_change(owner)
+        return limited
 
     def _start_day(self) -> None:
         """Forget the audio of earlier days."""

@@ -68,13 +68,17 @@ class AdditionalPeers:
         """Return whether no additional process has a request in flight. Then tell them to exit."""
         if not all(each.drained for each in self._processes):
             return False
-        for process in self._processes:
-            process.send({"what": "exit"})
+        self._tell_to_exit()
         return True
 
     async def wait_ended(self, timeout: float) -> None:
         """Wait until all additional processes have ended, at most ``timeout`` seconds: they use the engines."""
+        self._tell_to_exit()
         await self._wait_until(lambda: not self._processes, timeout)
+
+    def _tell_to_exit(self) -> None:
+        for process in self._processes:
+            process.send({"what": "exit"})
 
     async def outcome(self, request_id: str, owner: str | None) -> dict[str, Any] | None:
         """Return the outcome of a request that an additional process has served. Raises ApiError 503."""

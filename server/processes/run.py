@@ -15,7 +15,7 @@ from server.app import create_app
 from server.cli.console import plain_errors
 from server.http.additional_processes import AdditionalProcesses
 from server.http.address_file import url_of
-from server.http.child_process import CRASHED, Heartbeat
+from server.http.child_process import MAIN_ENDED, Heartbeat
 from server.http.connection_table import ConnectionTable
 from server.http.connections import http_protocol_class
 from server.http.descriptors import ACCEPT_BATCH, connection_capacity, raise_descriptor_limit
@@ -91,7 +91,7 @@ def run_additional(
     for other in sockets.all:
         other.close()
     settings = _of_process(applied.get())
-    app = create_app(settings, role=Role(main=main, on_main_lost=lambda: os._exit(CRASHED)))
+    app = create_app(settings, role=Role(main=main, on_main_lost=lambda: os._exit(MAIN_ENDED)))
     _server(app, settings, _connection_table(settings), report, heartbeat).run([listener])
     return 0
 

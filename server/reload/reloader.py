@@ -165,10 +165,12 @@ class Reloader:
         return self._next
 
     async def _reload_in_turn(self) -> Reloaded:
-        if (processes := self._running.services.settings.http_processes) > 1:
-            raise ReloadError(f"a server with {processes} HTTP processes (http_processes) must be restarted instead")
         async with self._lock:
             self._next = None
+            if (processes := self._running.services.settings.http_processes) > 1:
+                raise ReloadError(
+                    f"a server with {processes} HTTP processes (http_processes) must be restarted instead"
+                )
             await asyncio.wait({self._started})
             log.info("reloading the configuration")
             return await self._reload()

@@ -254,6 +254,33 @@ def test_a_stop_sends_a_complete_response_to_a_slow_reader(pocket: Path, tmp_pat
         assert server.process.wait(TIMEOUT) == 0
 
 
+def test_a_forced_stop_logs_the_requests_of_all_processes(pocket: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path, pocket, http_processes=PROCESSES)
+    with Several(config).ready() as server, ExitStack() as stack:
+        clients = [stack.enter_context(server.client_of(process)) for process in server.http()]
+        responses = [
+            stack.enter_context(streamed(each, endless(), **{"X-Request-Id": f"forced{number}"}))
+            for number, each in enumerate(clients)
+        ]
+        pieces = [response.iter_raw() for response in responses]
+        assert all(map(next, pieces))
+        server.process.terminate()
+        server.wait_for("in flight may finish")
+        server.process.terminate()
+        for number in range(PROCESSES):
+            server.wait_for(f"id=forced{number} ")
+        assert server.process.wait(TIMEOUT) == 0
+
+
+def test_a_server_whose_engine_cannot_start_ends_without_a_drain(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    config = write_config(tmp_path, tmp_path / "empty", http_processes=PROCESSES, limits={"drain_seconds": 3600})
+    with Several(config) as server:
+        assert server.process.wait(TIMEOUT) == 1
+    assert len([line for line in server.lines if "could not start" in line]) == 1
+    assert not [line for line in server.lines if "restarting" in line]
+
+
 def test_no_process_outlives_a_killed_supervisor(pocket: Path, tmp_path: Path) -> None:
     with Several(write_config(tmp_path, pocket, http_processes=PROCESSES)).ready() as server:
         family = server.processes().all

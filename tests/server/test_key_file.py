@@ -143,6 +143,18 @@ async def test_a_quota_starts_anew_each_day(file: Path) -> None:
         pass
 
 
+async def test_the_end_of_a_request_is_reported_although_its_key_was_revoked(file: Path) -> None:
+    add(file, "app", "--max-requests", 1)
+    (key,) = parse_lines(file.read_text().splitlines(), file)
+    keys = Keys([key])
+    usage = KeyUsage(keys)
+    running: list[int] = []
+    usage.on_change = lambda owner: running.append(usage.here(owner).running)
+    with await usage.request(key.owner):
+        keys.replace([])
+    assert running == [1, 0]
+
+
 async def test_audio_of_other_processes_counts_for_its_own_day(file: Path) -> None:
     add(file, "app", "--audio-seconds-per-day", 10)
     keys = Keys(parse_lines(file.read_text().splitlines(), file))

@@ -17,7 +17,7 @@ from engine.pool.pool import EnginePool
 from engine.pool.routing import in_order_of_preference
 from engine.pool.stream import Placement, PooledStream
 from engine.protocol.engine import ignore_engine
-from engine.protocol.request import AudioChunk, EngineInfo, SpeechRequest, Voice
+from engine.protocol.request import AudioChunk, EngineInfo, FinishReason, SpeechRequest, Voice
 
 INFO = EngineInfo("m", ("CustomVoice",), ("ryan",), ("english",), None, False, True, 64, "cpu")
 VOICES = [f"voice {number}" for number in range(200)]
@@ -79,6 +79,7 @@ class Client:
         self.restarts = {"crashed": 0, "stalled": 0, "failed": 0}
         self.suspect = self.stalled = self.closed = False
         self.open_streams, self.info, self.last_stats = 0, INFO, None
+        self.refusal: EngineUnavailable | None = None
         Client.started.append(self)
 
     started: ClassVar[list[Client]] = []
@@ -87,6 +88,13 @@ class Client:
 
     async def close(self) -> None:
         self.closed = True
+
+    def submit(self, request: SpeechRequest) -> Engine:
+        if self.refusal is not None:
+            raise self.refusal
+        engine = Engine()
+        engine.end.set_result(None)
+        return engine
 
     def check_accepting(self) -> None:
         if self.state != "ready":
@@ -237,6 +245,9 @@ class Engines:
     async def wait_to_place(self, stream: PooledStream) -> Placement | None:
         return stream.place()
 
+    async def wait_twice(self, stream: PooledStream) -> Placement | None:
+        return stream.place() or stream.place()
+
     def add_unheard(self, member: object, stream: PooledStream) -> None: ...
 
     def remove_unheard(self, member: object, stream: PooledStream) -> None: ...
@@ -274,6 +285,42 @@ async def test_a_request_whose_text_does_not_fit_in_the_next_engine_leaves_it() 
     with pytest.raises(EngineUnavailable, match="full"):
         await anext(stream)
     assert second.cancelled
+
+
+async def test_text_that_arrives_as_the_next_engine_ends_moves_once_more() -> None:
+    first, second, third = Engine(), Engine(EngineUnavailable("the engine cannot be reached")), Engine()
+    engines = Engines(first, second, third)
+    stream = PooledStream(engines, spoken("ava"), ignore_engine)
+    stream.append("One.", last=True)
+    first.end.set_exception(EngineFailed("the engine process ended", code="engine_lost"))
+    third.end.set_result(None)
+    engines.wait_to_place = engines.wait_twice  # type: ignore[method-assign]
+    assert [chunk async for chunk in stream] == []
+    assert second.cancelled
+    assert third.texts == ["One."]
+
+
+async def test_cancelling_again_after_the_end_changes_nothing() -> None:
+    engine = Engine()
+    engines = Engines(engine)
+    stream = PooledStream(engines, spoken("ava"), ignore_engine)
+    engine.end.set_exception(EngineFailed("the engine process ended", code="engine_lost"))
+    stream.cancel()
+    assert [chunk async for chunk in stream] == []
+    stream.cancel()
+    assert stream.completion.finish_reason == FinishReason.CANCELLED
+
+
+async def test_a_request_waits_while_its_only_engine_has_just_ended(clients: list[Client]) -> None:
+    pool = await pool_of(clients, 1)
+    clients[0].become("ready")
+    await pool.wait_ready(20)
+    clients[0].refusal = EngineUnavailable("the engine cannot be reached")
+    stream = pool.submit(spoken("ava"))
+    clients[0].refusal = None
+    pool.wake_waiting()
+    assert [chunk async for chunk in stream] == []
+    await pool.close()
 
 
 async def test_a_new_pool_uses_engines_of_the_old_one_with_the_same_configuration(clients: list[Client]) -> None:
