@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import dates, letters
+from server.text.english import dates, letters, numbers
 from server.text.english.abbreviation_words import (
     BARE_NUMBERED,
     BARE_TITLES,
@@ -42,9 +42,19 @@ _NEVER_END = frozenset(
 ) | {"tel. no.", "phone no.", "ref. no.", "serial no."}
 """Abbreviations that never end a sentence, even before a capital."""
 _NAME = r"(?=[ ][A-Z])"
+_COUNTIES = (
+    "Antrim Armagh Carlow Cavan Clare Cork Derry Donegal Down Dublin Durham Fermanagh Galway Kerry Kildare Kilkenny "
+    "Laois Leitrim Limerick Longford Louth Mayo Meath Monaghan Offaly Roscommon Sligo Tipperary Tyrone Waterford "
+    "Westmeath Wexford Wicklow"
+).split()
+"""Counties that "Co." stands before."""
 _DOCTOR = rf"(?<![\w.])(?P<word>Dr|St)(?:\.{_NAME}|{_NAME})"
 _UPPER_TITLES = {"MR": "Mister", "MRS": "Missus", "MS": "Miz", "DR": "Doctor"}
-_PLACE_BEFORE = lazy(r"(?:(?<=[^.!?\n]\s)[A-Z][\w']+|\d(?:st|nd|rd|th)|[a-z](?:st|nd|rd|th))\s$")
+_ORDINAL_WORDS = (
+    "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|[a-z]+teenth|[a-z]+ieth|"
+    "[a-z]+ty-[a-z]+(?:st|nd|rd|th)"
+)
+_PLACE_BEFORE = lazy(rf"(?:(?<=[^.!?\n]\s)[A-Z][\w']+|\d(?:st|nd|rd|th)|\b(?:{_ORDINAL_WORDS}))\s$")
 _PREPOSITION = lazy(
     r"(?:^|[.!?:,;\"'(]\s?|\b(?:[Ii]n|[Aa]t|[Oo]n|[Tt]o|[Tt]he|[Aa]nd|[Oo]f|[Ff]or|[Bb]y|[Nn]ear|[Ff]rom|[Aa]sk|[Ss]ee|[Cc]all|"
     r"[Ww]ith|[Vv]isit|[Dd]ear|[Hh]i|[Hh]ello|[Tt]hanks|[Bb]ut|[Oo]r|[Tt]hen|[Ww]hen|[Ii]s|[Ww]as|[Mm]y|[Oo]ur|[Yy]es|[Nn]o)\s)$"
@@ -54,12 +64,12 @@ _TITLE_ALONE = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Prof)\.?(?=\s*[.,!?]?\s*$)"
 _TITLE_AND = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Messrs)\.?(?=[ ](?:and|&|or)[ ](?:Mr|Mrs|Ms|Dr|the|his|her)\b)"
 _NUMBERED = rf"""
     (?<![\w.])
-    (?: (?P<word>{alternatives(NUMBERED)})\.[ ]?(?=\#?\d|[IVX]+\b)
+    (?: (?P<word>{alternatives(NUMBERED)})\.[ ]?(?=\#?\d|[IVX]+\b|[ivxl]{{2,7}}(?!\w))
       | (?P<bare>{alternatives(BARE_NUMBERED)})[ ](?=\#?\d) )
 """
 _STREET = rf"""
     (?<=[\w.])(?P<space>[ ])(?P<word>{alternatives(STREETS)})
-    (?P<stop>\.|(?=[,;]|\s*$|[ ][a-z]|[ ][NS]?[EW](?!\w)|[ ][NS](?!\w)))
+    (?P<stop>\.|(?=[,;]|\s*$|[ ][a-z]|[ ][NS]?[EW](?!\w)|[ ][NS](?!\w)|[ ](?:North|South|East|West)\b))
 """
 _COMPANY = rf"(?<=[\w&])(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<stop>\.)"
 _COMPANY_BEFORE = r"(?<![\w.])(?P<word>Univ|Dept|Assn|Inst|Intl|Natl)\.(?=[ ])"
@@ -81,8 +91,11 @@ _STARTER = lazy(
 _INITIAL_BEFORE = lazy(
     r"(?:[A-Z][a-z]+|[A-Z]{2,}|^|[\"(,;:]|\b(?:[Bb]y|[Aa]nd|[Oo]f|[Ff]rom|[Ww]ith|[Tt]o|[Aa]uthor|[Ii]s|[Ww]as)|[.!?])\s?$"
 )
-_VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.[ ](?=[A-Z])"
+_VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.?[ ](?=[A-Z][a-z])"
 _WORD = rf"(?<![\w./@])(?<!slash[ ])(?P<word>{alternatives(_ALL_WORDS)})(?![\w/@]|'\w)"
+_COUNTY = rf"(?<!\w)Co\.(?=[ ](?:Rd\b|Road\b|{'|'.join(_COUNTIES)}))"
+_BARE_COMPANIES = {"Ltd": "Limited", "Utd": "United", "Plc": "P L C"}
+_NUMBER_OF = r"\b(?P<noun>batch|model|order|phone|serial|part|case|item|unit)[ ]no\.(?=[ ][A-Z\d])"
 _ESTIMATED = r"(?<![\w.])(?P<word>[Ee])st\.(?=[ ](?!(?:in[ ])?\d{4}))"
 _DEGREE = r"(?<![\w.])(?P<word>M\.?D|B\.?A|M\.?A|M\.?B\.?A|Ed\.?D|D\.?D\.?S|J\.?D)\.(?=\W|$)"
 
@@ -116,7 +129,7 @@ def _title(match: re.Match[str]) -> str:
 
 def _street(match: re.Match[str]) -> str:
     before = match.string[max(0, match.start() - 24) : match.start()]
-    if not re.search(r"(?:[A-Z][\w'\-]*\.?|\d(?:st|nd|rd|th)|[a-z]{2}(?:st|nd|rd|th|eth))$", before):
+    if not re.search(rf"(?:[A-Z][\w'\-]*\.?|\d(?:st|nd|rd|th)|\b(?:{_ORDINAL_WORDS}))$", before):
         return match[0]
     stop = _stop_after_name(match) if match["stop"] else ""
     return f"{match['space']}{STREETS[match['word']]}{stop}"
@@ -176,6 +189,21 @@ def _battery(match: re.Match[str]) -> str:
 
 
 EARLY: tuple[Rule, ...] = (
+    rule(r"(?<!\w)401[ ]?\(?k\)?(?!\w)", "four oh one K", "401"),
+    rule(r"(?<!\w)403[ ]?\(?b\)?(?!\w)", "four oh three B", "403"),
+    rule(
+        r"(?<!\w)U(?P<age>\d{1,2})s(?!\w)",
+        lambda match: f"under {numbers.plural_number(numbers.cardinal(int(match['age'])))}",
+        "letter digit",
+    ),
+    rule(r"(?i:(?P<before>\b(?:thx|thanks|ty|tks)[ ])4(?=[ ]))", r"\g<before>for", "4"),
+    rule(r"(?<=\bVHF[ ])[Cc]h\b\.?[ ]?(?=\d)", "channel ", ("vhf",)),
+    rule(_NUMBER_OF, lambda match: f"{match['noun']} number", ("no",), ignore_case=True),
+    rule(
+        r"\b(?P<before>(?:[Uu]nder|[Bb]y|[Ss]ee|[Ii]n|[Aa]nd|[Oo]f)[ ])(?P<many>s)?s\.[ ]?(?=\d)",
+        lambda match: f"{match['before']}section{match['many'] or ''} ",
+        (" s.", "ss."),
+    ),
     rule(
         rf"(?<![\w.])(?:{alternatives(SOUNDS)})(?!\w)", lambda match: SOUNDS[match[0]], ("digit letter", "letter digit")
     ),
@@ -191,6 +219,7 @@ EARLY: tuple[Rule, ...] = (
     ),
     rule(r"(?<=\d(?:st|nd|rd|th)[ ])[Ff]l\b\.?", "floor", ("fl",)),
     rule(r"(?<!\w)(?P<word>[Pp])(?:t\b\.?|atient)[ ]c/o(?!\w)", r"\g<word>atient complains of", "c/o"),
+    rule(r"\b(?P<kind>no|family|medical|past|prior|social|surgical)[ ]hx(?!\w)", r"\g<kind> history", ("hx",)),
     rule(r"(?<=\bnot[ ])incl\b\.?|(?<!\w)incl\b\.?(?=\s*(?:[),;]|$))", "included", ("incl",)),
     rule(r"(?<!\w)AA(?P<third>A)?(?=[ ](?:cells?|(?:rechargeable[ ])?batter(?:y|ies)|size))", _battery, "AA"),
 )
@@ -205,7 +234,20 @@ RULES: tuple[Rule, ...] = (
         first_words(_UPPER_TITLES),
     ),
     rule(r"(?P<before>^|[a-z][ ])(?P<initial>[A-Z])\.(?=[ ][a-z]{3})", r"\g<before>\g<initial>", "initial"),
-    rule(_VERSUS, r"\g<first> versus ", " v. "),
+    rule(_VERSUS, r"\g<first> versus ", (" v. ", " v ")),
+    rule(_COUNTY, "County", "Co."),
+    rule(r"(?<!\w)nr\.?(?=[ ](?:the\b|[A-Z]))", "near", ("nr",)),
+    rule(r"(?<=\w[ ])[Rr]e:(?=[ ])", "regarding", ("re:", "Re:")),
+    rule(r"(?<!\w)Rt\.?[ ]Hon\b\.?", "Right Honorable", ("rt",)),
+    rule(r"(?<!\w)Prof\.(?=[ ]of\b)", "Professor", ("prof",)),
+    rule(
+        r"(?<=[\w&][ ])(?P<word>Ltd|Utd|Plc)(?![\w.])",
+        lambda match: _BARE_COMPANIES[match["word"]],
+        ("ltd", "utd", "plc"),
+    ),
+    rule(r"(?<!\w)d/b/a(?!\w)", "doing business as", "d/b/a"),
+    rule(r"(?<!\w)c[ ]u(?=[ ](?:at|in|on|soon|then|there|later|tomorrow|tonight)\b)", "see you", " u "),
+    rule(r"(?<!\w)r[ ]u(?!\w)", "are you", "r u"),
     rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), first_words(_UPPER_TITLES)),
     rule(_DOCTOR, _doctor, ("dr", "st")),
     rule(_TITLE, _title, first_words(TITLES)),

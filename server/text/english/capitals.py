@@ -67,6 +67,9 @@ _NAMES = (
     | {name.lower() for name in (*TITLES, *STREETS, *COMPANIES, *NUMBERED, *roman.MONARCHS) if len(name) > 1}
 )
 """Words that other rules know with a capital only."""
+_LONGEST_SPELLED = 5
+"""Maximum letters of a word that is spelled because it cannot be pronounced."""
+_SENTENCE_START = lazy(r"(?:^|[.!?] )[a-z]")
 _NAME_FOLLOWS, _TIME_FOLLOWS = lazy(r"\.?[ ][A-Z]"), lazy(r"\.?,?[ ]\d|[-–/]")
 _BEFORE_NAME = frozenset(map(str.lower, TITLES)) | {"dr"}
 
@@ -105,12 +108,12 @@ def _sentence(match: re.Match[str]) -> str:
             return word
         if lower in ABBREVIATIONS or f"{lower}." in ABBREVIATIONS or lower in UNITS:
             return lower
-        if not _ordinary(word):
+        if not letters.pronounceable(lower.replace("'", "")) and len(word) <= _LONGEST_SPELLED:
             return word
         street = text[match.end() : match.end() + 6].strip(" .,")
         return word.capitalize() if after_title or street.capitalize() in STREETS else lower
 
-    return _SEPARATE.sub(plain, text)
+    return _SENTENCE_START.sub(lambda match: match[0].upper(), _SEPARATE.sub(plain, text))
 
 
 def _mc(match: re.Match[str]) -> str:

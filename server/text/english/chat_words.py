@@ -10,6 +10,8 @@ CHAT: dict[str, str] = {
     "Thx": "Thanks",
     "tho": "though",
     "rn": "right now",
+    "srs": "serious",
+    "srsly": "seriously",
     "ppl": "people",
     "bc": "because",
     "btw": "by the way",
@@ -71,7 +73,10 @@ CHAT: dict[str, str] = {
 
 SOUNDS: dict[str, str] = {
     "2day": "today",
+    "2moro": "tomorrow",
     "2morrow": "tomorrow",
+    "VO2max": "V O two max",
+    "VO2": "V O two",
     "2nite": "tonight",
     "b4": "before",
     "gr8": "great",

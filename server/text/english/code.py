@@ -62,6 +62,7 @@ _TOKEN = lazy(
   | (?P<string>"[^"\n]{{0,200}}"|'[^'\n]{{0,200}}')
   | (?P<path>(?<![\w.])(?:~|\.{{0,2}})(?:/[\w.+@\-]+)+/?)
   | (?P<file>(?<![\w.])[A-Za-z0-9_][\w\-]*\.(?:py|js|ts|md|txt|json|ya?ml|toml|html|css|sh|csv|c|h|cpp|rs|pdf)(?![\w(]))
+  | (?P<cells>(?<!\w)[A-Z]{{1,3}}\d{{1,7}}:[A-Z]{{1,3}}\d{{1,7}}(?!\w))
   | (?P<number>\d+(?:,\d{{3}})*(?:\.\d+)*)
   | (?P<name>[^\W\d]\w*)
   | (?P<stop>[,:]|(?<!\.)[.!?](?=\s|$))
@@ -117,6 +118,8 @@ def _token(token: re.Match[str]) -> str:
         return text[1:-1].strip()
     if kind == "stop":
         return "," if text in ",:" else text
+    if kind == "cells":
+        return text.replace(":", " to ")
     if kind == "flag":
         return _flag(text)
     if kind == "url":

@@ -11,12 +11,12 @@ from server.text.patterns import lazy
 _LABELS = (
     "pin|code|zip|zip code|passcode|password|ending in|ends in|ends with|dial|text|order|tracking|account|confirmation|"
     "reference|ticket|serial|case|invoice|member|membership|extension|ext|otp|ssn|id|last four|combination|passport|"
-    "policy|locker|routing|booking|sort"
+    "policy|locker|routing|booking|sort|container|seal|squawk|batch|lot|mmsi|imo|vin|load|shipment|pallet|sku"
 ).split("|")
 _COUNTED = "percent|dollars|people|times|items|of|miles|years|days"
 _LABELLED = rf"""
     (?<!\w) (?P<label> (?i:{"|".join(_LABELS).replace(" ", "[ ]")})\.? (?:[ ](?:number|no\.?|code|ID|digits|id))? )
-    (?P<link> :?[ ](?:is[ ]|are[ ]|to[ ])? | : | [ ]?\#[ ]? | [ ]No\.[ ] )
+    (?P<link> :?[ ](?:is[ ]|are[ ]|to[ ]|[A-Z]{{2,4}}[ ])? | : | [ ]?\#[ ](?:is[ ])? | [ ]?\#[ ]? | [ ]No\.[ ] )
     (?P<hash>\#)?
     (?P<digits> \d{{3,20}} (?:[ \-]\d{{2,10}}){{0,6}} )
     (?! [\w%$€£] | [.,:]\d | [ ]?(?:{_COUNTED})\b )
@@ -29,7 +29,7 @@ _SECRET = rf"""
 """The PIN for the card is 4821."""
 _NAMED = (
     "room suite apartment apt unit flight highway route interstate bus error status http boeing airbus porsche course "
-    "train xbox office port"
+    "train xbox office port exit"
 ).split()
 _NUMBERED = rf"""
     (?<!\w) (?P<word> (?i:{"|".join(_NAMED)}|area[ ]code)\.? | US )
@@ -61,12 +61,20 @@ _MODEL = r"""
 """
 """A name with a number, and letters or the s of a plural: H-1B, B-52s."""
 _LONGEST_MODEL = 5
-_HEXADECIMAL = r"(?<!\w)0[xX](?P<digits>[0-9A-Fa-f]{1,40})(?!\w)"
+_BEFORE_KEY = r"(?<![\w#])(?P<digits>\d{1,12})\#(?!\w)"
+"""Digits to enter before the key #: "enter 4410#"."""
+_FREQUENCY = r"""
+    \b (?P<before>(?:Radar|Tower|Ground|Approach|Departure|Center|Centre|Control|Information|Radio|Unicom)[ ]on[ ])
+    (?P<whole>1\d\d)\.(?P<part>\d{1,3}) (?!\w)
+"""
+_LEVEL = r"(?<!\w)FL[ ]?(?P<level>\d{3})(?!\w)"
+_HEXADECIMAL = r"(?<!\w)0[xX](?P<digits>[0-9A-Fa-f]{1,40})(?![\w]|\.\w)"
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 
 
 def _labelled(match: re.Match[str]) -> str:
     link = " number " if "#" in match["link"] or match["link"] == " No. " else match["link"]
+    link += "is " if "# is" in match["link"] else ""
     words = ", ".join(map(numbers.digits, re.findall(r"\d+", match["digits"])))
     return f"{match['label']}{link}{'number ' if match['hash'] else ''}{words}"
 
@@ -128,7 +136,14 @@ def _each(group: str) -> str:
     return letters.spell(" ".join(group))
 
 
+def _frequency(match: re.Match[str]) -> str:
+    return f"{match['before']}{numbers.digits(match['whole'])} point {numbers.digits(match['part'])}"
+
+
 RULES: tuple[Rule, ...] = (
+    rule(_BEFORE_KEY, lambda match: f"{numbers.digits(match['digits'])} pound", "#"),
+    rule(_FREQUENCY, _frequency, "digit."),
+    rule(_LEVEL, lambda match: f"flight level {numbers.digits(match['level'])}", ("fl", "letter digit")),
     rule(_HEXADECIMAL, lambda match: f"zero X {_each(match['digits'])}", ("0x", "0X")),
     rule(_IP, _ip, "digit."),
     rule(_MAC, _mac, (":", "-")),
@@ -136,7 +151,7 @@ RULES: tuple[Rule, ...] = (
     rule(_ISBN, _isbn, ("isbn", "issn", "iban", "ean", "upc")),
     rule(_LABELLED, _labelled, {label.split()[0] for label in _LABELS}),
     rule(_SECRET, lambda match: match["before"] + numbers.digits(match["digits"]), _SECRETS),
-    rule(_NUMBERED, _numbered, (*_NAMED, "area", "us")),
+    rule(_NUMBERED, _numbered, (*_NAMED, "area", "us", "rm", "ste", "flt", "hwy", "rte")),
     rule(_ERROR, lambda match: numbers.grouped(match["number"]), ("error", "status", "response", "page", "not")),
     rule(_HASHED, _hashed, "#"),
     rule(_MODEL, _model, "letter digit"),

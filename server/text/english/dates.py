@@ -58,14 +58,24 @@ _DAY_MONTH = rf"""
 _MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?{_YEAR}(?![\w%]|[.,:]\d)"
 _SLASHED = rf"""
     (?P<before>
-        \b(?: (?i:(?<=/[123]\d[ ])and|on|by|until|till|since|due|date:?|dated|from|before|after)
+        \b(?: (?i:(?<=/[123]\d[ ])and|on|by|until|till|thru|through|since|due|dates?:?|dated|from|before|after|day
+              |week[ ]of|deadline:?|start(?:s|ing)?|begin(?:s|ning)?|end(?:s|ing)?|expires?|notes|meeting|minutes)
             | {_DAYS_LONG},? | {_DAYS_SHORT}[.,]? )[ ]
     )?
     (?<![\w\-/.]) (?P<month>0?[1-9]|1[0-2])/{_DAY} (?![\w/%]|\.\d)
-    (?![ ]?(?:inch|cup|tea|table|mile|pound|hour|of))
+    (?![ ]?(?:inch|cup|tea|table|mile|pound|hour|of)) (?P<time>(?=[ ](?:@|at)[ ]?\d))?
 """
+_MONTH_SLASH_YEAR = r"(?<![\w\-/.])(?P<month>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/%]|\.\d)"
+_DOTTED_SHORT = r"""
+    (?P<before>\b(?:on|by|until|till|from|since|due|dated|of|for|before|after)[ ])
+    (?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<year>\d\d) (?![\w.\-]\w|\w)
+"""
+_DAY_NUMBER = rf"(?<!\w)(?P<weekday>{_DAYS_SHORT})[ ]{_DAY}(?=[ ]?(?:to|and|until|[-–])[ ]?{_DAYS_SHORT}[ ]\d)"
+"""The first day of "Sat 14 to Sun 22 Feb"."""
 _SEPTEMBER_11 = r"(?<![\w\-/.])9/11(?![\w/%])"
-_DAY_BEFORE = rf"(?<![\w.])(?P<day>{_DAYS_SHORT})(?=[ ](?:at[ ])?\d{{1,2}}(?::\d\d|[ ]?[AaPp]\.?[Mm]|[ ]?[-–][ ]?\d))"
+_DAY_BEFORE = (
+    rf"(?<![\w.])(?P<day>{_DAYS_SHORT})(?=[ ](?:at[ ])?\d{{1,2}}(?:[:.]\d\d|[ ]?[AaPp]\.?[Mm]|[ ]?[-–][ ]?\d))"
+)
 _DAY_RANGE = rf"(?<!\w)(?P<start>{_DAYS_SHORT})\.?[ ]?[-–/][ ]?(?P<end>{_DAYS_SHORT})\b"
 _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
 _SPOKEN_RANGE = rf"""
@@ -131,6 +141,13 @@ def _numeric(match: re.Match[str]) -> str:
     return _spoken(MONTHS[month - 1], day, match["year"])
 
 
+def _dotted_short(match: re.Match[str]) -> str:
+    day, month = int(match["day"]), int(match["month"])
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return match[0]
+    return f"{match['before']}the {numbers.ordinal(day)} of {MONTHS[month - 1]}, {_year(match['year'])}"
+
+
 def _month_day(match: re.Match[str]) -> str:
     weekday = day_name(match["weekday"])
     words = _spoken(month_name(match["month"]), int(match["day"]), None)
@@ -160,7 +177,7 @@ def _slashed(match: re.Match[str]) -> str:
     """Return month and day, if a preposition or the numbers show that this is not a fraction."""
     month, day = int(match["month"]), int(match["day"])
     before = match["before"] or ""
-    if not before and (day <= 12 or day in _DENOMINATORS):
+    if not before and match["time"] is None and (day <= 12 or day in _DENOMINATORS):
         return match[0]
     if before.strip().lower() in ("from", "by") and month < day <= 10:
         return match[0]
@@ -192,6 +209,13 @@ RULES: tuple[Rule, ...] = (
     rule(_SEPTEMBER_11, "nine eleven", "9/11"),
     rule(_ISO, _iso, ("digit-", "digit/", "digit.")),
     rule(_NUMERIC, _numeric, ("digit-", "digit/", "digit.")),
+    rule(_MONTH_SLASH_YEAR, lambda match: f"{MONTHS[int(match['month']) - 1]} {_year(match['year'])}", "digit/"),
+    rule(_DOTTED_SHORT, _dotted_short, "digit."),
+    rule(
+        _DAY_NUMBER,
+        lambda match: f"{day_name(match['weekday'])} the {numbers.ordinal(int(match['day']))}",
+        SHORT_DAYS,
+    ),
     rule(_MONTH_DAY, _month_day, MONTH_WORDS),
     rule(_DAY_MONTH, _day_month, MONTH_WORDS),
     rule(_MONTH_YEAR, _month_year, MONTH_WORDS),

@@ -19,14 +19,16 @@ _SCORE_BEFORE = lazy(
 _SCORE_AFTER = lazy(
     r"\s?(?:stars?|points?|marks?|rating|correct|questions?|passed|would|on (?:the|my))\b|\s?[.!,]?$", re.I
 )
+_SCORED_BEFORE = lazy(r"(?:pain|scor\w*|rat\w+|mood|anxiety|review)\b.{0,24}\d/10\b.{0,40}$", re.I)
 _OF = lazy(r"\s(?:of|full|inch|cup|mile|tsp|tbsp|teaspoon|tablespoon|pound|hour|done|complete|majority|way|off|the)\b")
 _POINTS_BEFORE = lazy(r"\b(?:HP|MP|XP|SP|health|mana|stamina|armor)(?: is| at| to)?:? $")
 _ODDS_BEFORE = lazy(
     r"\b(?:odds|priced|backed|went off|favou?rite|outsider|returned|shortened|drifted)"
     r"(?: (?:of|at|to|is|are|were|was|out to))? $"
 )
-_CRICKET_AFTER = lazy(
-    r" (?:at (?:tea|lunch|stumps|the close|drinks)|declared|after \d+ overs|in \d+(?:\.\d)? overs|off \d+)\b"
+_CRICKET_BEFORE = lazy(
+    r"\b(?:were|are|was|reached|reaching|(?:closed|declared|collapsed|slumped) (?:on|at|to)"
+    r"|England|India|Australia|Pakistan|New Zealand|South Africa|Sri Lanka|West Indies|Bangladesh|Ireland) $"
 )
 _LAW_BEFORE = lazy(r"\b(?:Regulation|Directive|Decision|Case|Rule)(?: \((?:EU|EC|EEC)\))?(?: No\.?)? $")
 
@@ -91,13 +93,14 @@ def _slash(match: re.Match[str]) -> str:
 
 def _pair(match: re.Match[str], top: int, bottom: int) -> str:
     before, after = match.string[max(0, match.start() - 28) : match.start()], match.string[match.end() :][:16]
-    if bottom in (5, 10, 20, 100) and top <= bottom and (top == bottom or _is_score(before, after)):
+    scored = top == bottom or _is_score(before, after) or _SCORED_BEFORE.search(match.string, 0, match.start())
+    if bottom in (5, 10, 20, 100) and top <= bottom and scored:
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
     if _POINTS_BEFORE.search(before):
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
     if bottom <= 10 and _ODDS_BEFORE.search(before):
         return f"{numbers.cardinal(top)} to {numbers.cardinal(bottom)}"
-    if bottom < 10 and top > 20 and _CRICKET_AFTER.match(after):
+    if bottom < 10 and top > 20 and _CRICKET_BEFORE.search(before):
         return f"{numbers.cardinal(top)} for {numbers.cardinal(bottom)}"
     if _LAW_BEFORE.search(before):
         year = len(match["top"]) == 4

@@ -94,7 +94,7 @@ def _token(token: re.Match[str], text: str, before: list[str]) -> str:
     if kind == "name":
         if value == "x" and token.start() and token.end() < len(text) and text[token.start() - 1] in " 0123456789":
             follows = text[token.end() :].lstrip()
-            if follows[:1].isdigit() and before and before[-1] not in _OPERATORS.values():
+            if follows[:1].isdecimal() and before and before[-1] not in _OPERATORS.values():
                 return "times"
         return GREEK_LETTERS[value] if value in GREEK_LETTERS else _name(value)
     return _operator(value, token, text, before)

@@ -194,7 +194,17 @@ _NEGATIVE = r"""
     \((?P<amount>[$€£][\d.,]+(?:[KkMBT]|bn)?)\)
 """
 """The negative amount of a balance sheet: "a loss of ($2.4M)"."""
-_CENTS = rf"(?<![\w.,])(?!(?:{RESOLUTIONS})p)(?P<number>{_NUMBER})[ ]?(?P<coin>¢|(?<=\d)p(?!\w))(?P<per>/kWh\b)?"
+_FOR = r"(?<![\w./])(?P<count>\d{1,2})/(?=[$£€]\d)"
+"""3/$10: three for ten dollars."""
+_SHILLINGS = r"""
+    (?<!\w) £(?P<pounds>\d{1,6}) [ ]? (?P<shillings>1?\d)s\b\.? (?:[ ]?(?P<pence>1?\d)d\b\.?)?
+"""
+"""£3 10s. 6d.: British money until 1971."""
+_CENTS = rf"""
+    (?<![\w.,]) (?!(?:{RESOLUTIONS})p) (?P<number>{_NUMBER}) [ ]?
+    (?P<coin> ¢ | (?<=\d)p(?!\w) | (?<=\d)c(?=[ ](?:to|per|an?|each|more|less|off|in|on|from|higher|lower)\b) )
+    (?P<per>/kWh\b)?
+"""
 _CODE_NEEDS = ("capitals", "Rs", *tuple("€£¥₹₩₽₺₪₫฿₱₴$"))
 _ALONE = {"$": "dollar sign", "€": "euro sign", "£": "pound sign", "¥": "yen sign", "¢": "cent sign", "₹": "rupee sign"}
 
@@ -265,15 +275,27 @@ def _with_code(match: re.Match[str]) -> str:
 
 
 def _cents(match: re.Match[str]) -> str:
-    one, many = ("cent", "cents") if match["coin"] == "¢" else ("penny", "pence")
+    one, many = ("penny", "pence") if match["coin"] == "p" else ("cent", "cents")
     return numbers.plural(match["number"], one, many) + (" per kilowatt hour" if match["per"] else "")
 
 
+def _shillings(match: re.Match[str]) -> str:
+    parts = [
+        numbers.plural(match["pounds"], "pound", "pounds"),
+        numbers.plural(match["shillings"], "shilling", "shillings"),
+    ]
+    if match["pence"]:
+        parts.append(f"{numbers.cardinal(int(match['pence']))} pence")
+    return ", ".join(parts)
+
+
 RULES: tuple[Rule, ...] = (
+    rule(_FOR, lambda match: f"{numbers.cardinal(int(match['count']))} for ", ("/$", "/£", "/€")),
+    rule(_SHILLINGS, _shillings, "£"),
     rule(_NEGATIVE, r"\g<before>-\g<amount>", ("($", "(€", "(£")),
     rule(_AMOUNT, _amount, tuple(sorted({symbol[-1] for symbol in CURRENCIES}))),
     rule(_AFTER, _with_code, _CODE_NEEDS),
     rule(_BEFORE, _with_code, _CODE_NEEDS),
-    rule(_CENTS, _cents, ("¢", "digit p")),
+    rule(_CENTS, _cents, ("¢", "digit p", "digit c")),
     rule(r"(?<!\S)[$€£¥¢₹](?!\S)", lambda match: _ALONE[match[0]], tuple("$€£¥¢₹")),
 )

@@ -38,6 +38,7 @@ RULES = Rules(
     *code.RULES,
     *tidy.EARLY,
     *abbreviations.EARLY,
+    *symbols.EARLY,
     *dates.RULES,
     *times.RULES,
     *phones.RULES,

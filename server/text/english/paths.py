@@ -12,7 +12,7 @@ _EXTENSIONS = """
     lock xml html htm css scss js jsx mjs ts tsx vue svelte py pyc ipynb rb php java kt go rs c cc cpp h hpp cs
     swift sh bash zsh bat ps1 sql db log png jpg jpeg gif svg bmp webp ico tiff mp3 wav ogg opus flac aac m4a
     mp4 mkv mov avi webm zip tar gz tgz bz2 xz rar 7z exe dll so dmg iso bin deb rpm apk jar whl bak tmp dat pem
-    key safetensors gguf onnx pt pth ckpt parquet
+    key heic heif avif safetensors gguf onnx pt pth ckpt parquet
 """.split()
 _SPOKEN_EXTENSIONS = {
     "tar": "tar",

@@ -26,6 +26,10 @@ _SPACED = rf"""
 """A local number with a space, "555 0142". Without a word such as "call" before it, it could be two numbers."""
 _TRUNK = rf"(?<![\w.\-/$+])0\d{{1,4}}(?:[ \-]\d{{3,8}}){{1,3}}{_AFTER}"
 """A number of other countries, "020 7946 0123"."""
+_FREE = rf"{_BEFORE}1[38]00(?P<rest>(?:[ ]\d{{3}}){{2}}){_AFTER}"
+"""1800 278 278, as in Ireland and Australia."""
+_FIVE_FIVE = rf"{_BEFORE}\d{{5}}[ ]\d{{5}}{_AFTER}"
+"""98450 12345, as in India."""
 _VANITY = r"(?<!\w)(?P<one>1-)?(?P<area>8\d\d)-(?P<word>[A-Z]{3,10}(?:-[A-Z]{3,10})?)(?!\w)"
 _SOCIAL = rf"{_BEFORE}\d{{3}}-\d{{2}}-\d{{4}}{_AFTER}"
 _CARD = rf"{_BEFORE}\d{{4}}(?P<mark>[ \-])\d{{4}}(?P=mark)\d{{4}}(?P=mark)\d{{1,7}}(?![\w\-/])"
@@ -71,6 +75,11 @@ def _groups(match: re.Match[str]) -> str:
     return ", ".join(map(numbers.digits, re.findall(r"\d+", match[0])))
 
 
+def _free(match: re.Match[str]) -> str:
+    hundred = "eight" if match[0][1] == "8" else "three"
+    return ", ".join([f"one {hundred} hundred", *map(numbers.digits, match["rest"].split())])
+
+
 def _after_words(match: re.Match[str]) -> str:
     return match["before"] + numbers.digits(match["digits"])
 
@@ -88,6 +97,8 @@ RULES: tuple[Rule, ...] = (
         lambda match: f"{match['before']}{numbers.digits(match['middle'])}, {numbers.digits(match['last'])}",
         _PHONE_WORDS,
     ),
+    rule(_FREE, _free, "digit space digit"),
+    rule(_FIVE_FIVE, _groups, "digit space digit"),
     rule(_TRUNK, _groups, "digit space digit"),
     rule(_SOCIAL, _groups, "digit-"),
     rule(_LOCAL, _groups, "digit-"),

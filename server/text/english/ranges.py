@@ -15,6 +15,9 @@ _RATIO = (
     r"(?<![\w.,/:])(?P<first>\d{1,4}):(?P<second>\d{1,3}(?:,\d{3})+|\d{1,4})(?::(?P<third>\d{1,4}))?(?![\w:]|[.,]\d)"
 )
 _VERSES = r"(?<![\w.,/:])(?P<first>\d{1,3}):(?P<start>\d{1,3})[-–](?P<end>\d{1,3})(?![\w:]|\.\d)"
+_SETS = r"(?<![\w.,/$:\-])[0-7]-[0-7](?:\([0-9]{1,2}\))?(?:,?[ ][0-7]-[0-7](?:\([0-9]{1,2}\))?){1,4}(?![\w/:\-]|[.,]\d)"
+"""The sets of a tennis match: 6-4, 3-6, 7-5."""
+_GRADES = r"(?P<before>\b[Gg]rades?[ ])K[-–](?P<grade>\d{1,2})(?!\w|-\d)"
 _LETTERS = r"(?<![\w.\-])(?!X-Y|A-B[ ][tc])(?P<start>[A-Z]|X{1,3}[SL])[-–](?P<end>[A-Z]|X{1,3}[SL])(?![\w\-]|\.\w)"
 _PAIR = r"(?<![\w.\-])(?P<first>[AX])-(?P<second>[BY])(?![\w\-])"
 """Two letters that are no range: the X-Y plane, an A-B test."""
@@ -59,7 +62,14 @@ def _ratio(match: re.Match[str]) -> str:
     return " to ".join(parts)
 
 
+def _sets(match: re.Match[str]) -> str:
+    sets = re.findall(r"(\d)-(\d)(?:\((\d+)\))?", match[0])
+    return ", ".join(" ".join(numbers.cardinal(int(each)) for each in games if each) for games in sets)
+
+
 RULES: tuple[Rule, ...] = (
+    rule(_SETS, _sets, "digit-"),
+    rule(_GRADES, lambda match: f"{match['before']}K to {numbers.cardinal(int(match['grade']))}", ("K-", "K–")),
     rule(_ORDINALS, r"\g<start> to \g<end>", "digit-"),
     rule(
         _VERSES, lambda match: f"{_plain(match['first'])}, {_plain(match['start'])} to {_plain(match['end'])}", "digit:"

@@ -15,7 +15,7 @@ _COUNTED = (
     "table|grade|mark|category|schedule|lesson|unit|page|war|bowl|tier|round|amendment|chapters|parts|season|vatican|"
     "wrestlemania|rocky|rambo|fantasy|apollo|saturn|division|group|factor|quest|kombat|fighter|souls|civilization|"
     "diablo|warcraft|starcraft|gta|auto|age|trimester|column|exhibit|annex|region|zone|quarter|paragraph|clause|item|"
-    "number|step|canto|psalm|symphony|sonata|opus|movement|generation|basic|olympiad|games|congress|corps|creed|halo"
+    "case|plate|tablet|bay|number|step|canto|psalm|symphony|sonata|opus|movement|generation|basic|olympiad|games|congress|corps|creed|halo"
 )
 MONARCHS = (
     "Henry|Louis|Elizabeth|George|Edward|Richard|Charles|James|William|Paul|Pius|Benedict|Napoleon|Nicholas|Catherine|"
@@ -29,7 +29,7 @@ MONARCHS = (
 ).split("|")
 _NOT_BEFORE_X = frozenset(("Malcolm", "Victor"))
 """Names of monarchs after which X is a letter: Malcolm X."""
-_COUNTED_RULE = rf"(?<!\w)(?P<word>(?:{_COUNTED})\.?[ ])(?P<roman>{_ROMAN})(?![\w])(?!'[a-rt-z])"
+_COUNTED_RULE = rf"(?<!\w)(?P<word>(?:{_COUNTED})\.?[ ])(?P<roman>{_ROMAN})(?![\w]|[ ][A-Z]\b)(?!'[a-rt-z])"
 _KING_RULE = rf"(?<!\w)(?P<word>(?:{'|'.join(MONARCHS)})[ ])(?P<roman>{_ROMAN})(?!\w)(?!'[a-rt-z])(?P<after>[ ]\w+)?"
 _CENTURY = (
     rf"(?<!\w)(?P<roman>{_ROMAN})(?:th)?(?=[ -](?:century|centuries|Century|dynasty|Olympi(?:ad|c|cs)|Congress)\b)"
@@ -42,6 +42,12 @@ _OTHER = r"""
 NUMERAL = lazy(r"X{0,3}(?:IX|IV|VI{0,3}|I{2,3})|X{1,3}I{1,3}|X{2,3}V?")
 """A Roman numeral that is no word: XIV, but not "I" or "MIX"."""
 _YEAR = r"(?<!\w)(?P<roman>M(?:CM|DC{0,3}|D)?M?(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3}))(?!\w)"
+_NUMERALS = r"X{0,3}(?:IX|IV|V?I{1,3}|V)|X{1,3}"
+_SPAN = rf"(?<![\w.\-])(?P<start>{_NUMERALS})[-–](?P<end>{_NUMERALS})(?![\w\-])(?<!X-X)(?<!I-I)"
+_OXIDATION = r"(?<=[a-z])\((?P<roman>I{1,3}|IV|VI{0,2})\)"
+"""The charge of an ion: iron(III)."""
+_LONG = r"(?<![\w'\-.])(?:X{1,2}I{2,3}|VI{2,3}|X{1,2}VI{0,3}|X{1,2}I[VX]|XXI)(?![\w'\-])(?<!XV)(?<!XXV)"
+"""A numeral of three and more letters that stands alone: XVI."""
 _FIRST_NAMES = frozenset(
     """
     James John Robert Michael William David Richard Joseph Thomas Charles Christopher Daniel Matthew Anthony Mark Donald
@@ -115,13 +121,25 @@ def _year(match: re.Match[str]) -> str:
     return numbers.year(number) if len(match["roman"]) > 3 and 1000 < number < 2200 else match[0]
 
 
+def _span(match: re.Match[str]) -> str:
+    return f"{numbers.cardinal(value(match['start']))} to {numbers.cardinal(value(match['end']))}"
+
+
 RULES: tuple[Rule, ...] = (
+    rule(_SPAN, _span, "roman"),
+    rule(_OXIDATION, lambda match: f" {numbers.cardinal(value(match['roman']))}", ("(I", "(V")),
+    rule(
+        r"(?<=\b(?:first|third)[ ])X[IV](?!\w)|(?<=\bsecond[ ])X[IV](?!\w)|(?<=\d(?:st|nd|rd|th)[ ])X[IV](?!\w)",
+        lambda match: numbers.cardinal(value(match[0])),
+        ("xi", "xv"),
+    ),
     rule(_KING_RULE, _king, frozenset(map(str.lower, MONARCHS))),
     rule(_PERSON, _person, "roman"),
     rule(_COUNTED_RULE, _counted, frozenset(_COUNTED.split("|")), ignore_case=True),
     rule(_CENTURY, lambda match: numbers.ordinal(value(match["roman"])), "roman"),
     rule(_OTHER, _other, "roman"),
     rule(_YEAR, _year, "roman"),
+    rule(_LONG, lambda match: numbers.cardinal(value(match[0])), "roman"),
     rule(r"^\s*(?P<roman>X{0,3}(?:IX|IV|V?I{0,3}))(?P<stop>[.!?]?\s*)$", _alone, "roman"),
 )
 """Run before acronyms are spelled."""

@@ -35,6 +35,7 @@ FEATURES = {
     "digit G": lazy(r"\d[GD]"),
     "digit e": lazy(r"\d[eE]"),
     "digit p": lazy(r"\d[pi]\b"),
+    "digit c": lazy(r"\dc\b"),
     "digit A": lazy(r"\d[A-D]\b"),
     "digit K": lazy(r"\d(?:[KkMB]|bn)"),
     "digit am": lazy(r"\d[ ]?[AaPp]\.?[ ]?[Mm]"),

@@ -95,6 +95,12 @@ _PER = r"(?<=[a-z])/(?=(?:hour|day|week|month|year|person|minute|second|night|mi
 _SLASH_LETTERS = r"(?<![\w/])(?P<first>[A-Z]{1,4})/(?P<second>[A-Z]{1,4})(?![\w/])"
 _COMPARED = r"(?<=[\w)])[ ](?P<mark>[<>])[ ](?=[\w(-])"
 _PLUS = r"(?<=\w)[ ]?\+[ ]?(?=\w)|(?<!\S)\+(?=\s)|(?<=\w)\+(?=[\s.,!?]|$)"
+_MENU = r"""
+    (?i:\b(?:go[ ]to|open|under|choose|select|click|tap|navigate[ ]to|menu|path:|see|in|via|from|visit|settings)[ ])?
+    [A-Z][\w'& ]{1,30}(?:[ ]>[ ][A-Z][\w'& ]{0,30}){2,6}
+  | (?i:\b(?:go[ ]to|open|under|choose|select|click|tap|navigate[ ]to|settings)[ ])[A-Z][\w'&]{1,30}[ ]>[ ](?=[A-Z])
+"""
+"""A path through menus: Settings > Sound > Volume."""
 _APPROXIMATELY = r"[~∼](?=[ ]?[a-z])"
 _HASH = r"(?<!\w)\#(?=\s?\w)"
 _HASH_KEY = r"(?<=\w[ ])\#(?=[ ](?:to|key|when|for|sign|again|or|and)\b)|(?i:(?<=press[ ])|(?<=hit[ ]))\#(?!\w)"
@@ -121,6 +127,10 @@ def _compared(match: re.Match[str]) -> str:
     return f" {verb}{'less' if match['mark'] == '<' else 'greater'} than "
 
 
+def _menu(match: re.Match[str]) -> str:
+    return match[0].replace(" > ", ", ")
+
+
 def _grade(match: re.Match[str]) -> str:
     return f"{match['grade'] or match['a']} minus"
 
@@ -130,6 +140,17 @@ def _slash_letters(match: re.Match[str]) -> str:
         letters.spell(match[name]) if len(match[name]) == 1 else match[name] for name in ("first", "second")
     )
 
+
+_STARRED = r"""
+    (?<=[1-7])\*(?=[ ](?:hotels?|resorts?|rat(?:ed|ing)|reviews?|luxury|prices?|service|general|accommodation)\b)
+  | (?<=\bGrade[ ]II)\*
+"""
+
+EARLY: tuple[Rule, ...] = (
+    rule(_STARRED, " star", "*"),
+    rule(r"(?<=\d)\*(?=[ ](?:off[ ]\d|\(\d))", " not out", "*"),
+)
+"""Run before numbers are put into words."""
 
 RULES: tuple[Rule, ...] = (
     rule(r"(?<!\w)(?:[CG]\+\+|g\+\+|[CF]\#)(?!\w)", lambda match: _LANGUAGES[match[0]], ("++", "C#", "F#")),
@@ -145,6 +166,7 @@ RULES: tuple[Rule, ...] = (
     rule(_PER, " per ", "/"),
     rule(_SLASH_LETTERS, _slash_letters, "/"),
     rule(_SLASH, " slash ", "/"),
+    rule(_MENU, _menu, ">"),
     rule(_COMPARED, _compared, ("<", ">")),
     rule(r"(?<!\S)(?P<mark>[<>])(?P<equal>=?)[ ]?(?=[\w$€£])", _bound, ("<", ">")),
     rule(

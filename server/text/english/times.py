@@ -26,6 +26,23 @@ _CLOCK_RANGE = (
     r"(?<![\w.:,$£€/\-])(?P<start>\d{1,2}:\d{2})[ ]?[-–—][ ]?(?P<end>\d{1,2}:\d{2})(?![\w:]|[ ][AaPp]\.?[Mm])"
 )
 _OCLOCK = r"(?<![\w.:,])(?P<hour>\d{1,2})[ ]?o['’ ]?[ ]?clock\b"
+_DOTTED_TIME = r"(?:1[0-2]|0?[1-9])\.[0-5]\d"
+_DOTTED_RANGE = rf"""
+    (?<![\w.:,$£€/\-]) (?P<start>{_DOTTED_TIME}) (?P<first>[ ]?[ap]m)? [ ]?[-–][ ]? (?={_DOTTED_TIME}[ ]?[ap]m)
+"""
+"""The first time of 5.30-6.45pm."""
+_DOTTED_BEFORE = r"""
+    (?P<before> \b[Tt]he[ ]
+      | \b(?i:kick-?off|lunch|tea|dinner|doors|start\w*|beg[ai]ns?|opens?|closes?|arriv\w+|depart\w+|leaves?|left)
+        (?:[ ](?:\w+[ ]){0,3}at)?[ ] )
+    (?<![\w.]) (?P<hour>[01]?\d|2[0-3])\.(?P<minute>[0-5]\d)
+    (?(before)(?![\w.%]|[ ](?:percent|million|billion|dollars|pounds|euros|miles|meters|seconds|inch|release|version)))
+"""
+_LEADING_ZERO = r"""
+    (?P<before> ^ | \b(?i:at|by|until|till|from|since|before|after|around|about)[ ] | @[ ]? ) (?<![\w.])
+    (?P<hour>0\d)(?P<minute>[0-5]\d) (?![\w\-]|[.,:]\d|[ ](?:hours|hrs|h)\b|[ ]\d)
+"""
+"""0430."""
 _DOTTED = rf"(?<![\w.:,$£€/\-])(?P<hour>1[0-2]|0?[1-9])\.(?P<minute>[0-5]\d){_HALF}"
 _ZONES = (
     "UTC|GMT|EST|EDT|CST|CDT|MST|MDT|PST|PDT|CET|CEST|BST|IST|JST|AEST|AEDT|EET|EEST|WET|ET|CT|MT|PT|SGT|HKT|KST|AKST"
@@ -44,7 +61,7 @@ _LONG = r"(?<![\w.:,$/\-])(?P<h>\d{1,3}):(?P<m>[0-5]\d):(?P<s>[0-5]\d)(?:\.(?P<f
 _LAP = r"(?<![\w.:,$/\-])(?P<m>[0-5]?\d):(?P<s>[0-5]\d)\.(?P<fraction>\d{1,3})(?![\w:])"
 _RUN = r"(?<![\w.:,$/\-])(?P<m>2[5-9]|[3-5]\d):(?P<s>[0-5]\d)(?![\w:]|\.\d)"
 """Minutes and seconds that are no time of day: 42:15."""
-_AFTER_AT = r"(?<!\w)@[ ]?(?P<hour>1[0-2]|[1-9])(?P<minute>[0-5]\d)(?!\w|[.,:]\d|[ ]each\b)"
+_AFTER_AT = r"(?<!\w)@[ ]?(?P<hour>1[0-2]|[1-9])(?P<minute>[0-5]\d)(?![\w\-]|[.,:]\d|[ ]each\b)"
 """A time without its colon: "meet @ 530"."""
 _MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
 _RATIO_HINT = lazy(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|\b(?:John|Genesis|Psalms?|Matthew|Luke|Mark)\b")
@@ -158,6 +175,23 @@ def _zone(match: re.Match[str]) -> str:
     return words
 
 
+def _dotted_before(match: re.Match[str]) -> str:
+    after = match.string[match.end() : match.end() + 10]
+    if match["before"].strip().lower() == "the" and not re.match(
+        r" (?:to|from|service|train|bus|ferry|departure)\b", after
+    ):
+        return match[0]
+    return match["before"] + clock(int(match["hour"]), int(match["minute"]))
+
+
+def _leading_zero(match: re.Match[str]) -> str:
+    hour, minute = int(match["hour"]), int(match["minute"])
+    before = "at " if match["before"].startswith("@") else match["before"]
+    if not hour:
+        return f"{before}{numbers.digits(match['hour'] + match['minute'])}"
+    return f"{before}oh {numbers.cardinal(hour)} {numbers.pair(minute) if minute else 'hundred'}"
+
+
 def _military(match: re.Match[str]) -> str:
     hour, minute = int(match["hour"]), int(match["minute"])
     head = numbers.cardinal(hour) if hour >= 10 else f"oh {numbers.cardinal(hour)}"
@@ -173,12 +207,19 @@ RULES: tuple[Rule, ...] = (
     rule(_LONG, _long_duration, "digit:"),
     rule(_RUN, _run, "digit:"),
     rule(_AFTER_AT, lambda match: f"at {clock(int(match['hour']), int(match['minute']))}", "@"),
+    rule(
+        _DOTTED_RANGE,
+        lambda match: f"{_hours(match['start'].replace('.', ':'))}{_suffix(match['first'])} to ",
+        "digit.",
+    ),
+    rule(_DOTTED_BEFORE, _dotted_before, "digit."),
     rule(_DOTTED, lambda match: clock(int(match["hour"]), int(match["minute"]), bare=True) + _half(match), "digit am"),
     rule(_HOUR, lambda match: numbers.cardinal(int(match["hour"])) + _half(match), "digit am"),
     rule(
         _OCLOCK, lambda match: f"{numbers.cardinal(int(match['hour']))} o'clock", ("clock", "oclock"), ignore_case=True
     ),
     rule(_MILITARY, _military, "digit h"),
+    rule(_LEADING_ZERO, _leading_zero, "three digits"),
     rule(_ZONE, _zone, frozenset(_ZONES.lower().split("|"))),
     rule(_DURATION, _duration, "digit h"),
     rule(_HOURS_OF_DAYS, _duration, "digit h"),

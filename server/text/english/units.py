@@ -19,12 +19,12 @@ _SIZE_WORDS = "long|high|tall|wide|deep|thick|old|apart|off|down|up|north|south|
 _MEASURE = rf"""
     (?P<sign>(?<![\w)])[-+−±~])?
     (?<![\w.,/:]) (?P<number>{_NUMBER}|{_FRACTION})
-    (?:[ ]?(?:-|–|to|x|×)[ ]?(?P<to>{_NUMBER}))?
+    (?:[ ]?(?:-|–|to|x|×)[ ]?(?P<to>{_NUMBER})(?:[ ]?[x×][ ]?(?P<depth>{_NUMBER}))?)?
     (?P<space>[ ]|-)?
     (?:
         (?P<unit>{alternatives(UNITS)})
         (?P<power>[²³]|\^[23]|(?<=m)[23])?
-        (?:/(?P<per>{alternatives(PER)})(?P<per_power>[²³]|\^?[23])?)?
+        (?:/(?P<per>{alternatives(PER)})(?P<per_power>[²³]|\^?[23])?(?:/(?P<also_per>{alternatives(PER)}))?)?
         (?![\w/°])(?!'\w) (?(per)|(?:\.(?=[ ][a-z\d(]|,))?)
     )
     (?P<noun>(?=[ ](?!(?:{_NOT_NOUNS}|{_SIZE_WORDS})\b)[a-z]{{3}}))?
@@ -39,12 +39,15 @@ _FEET = r"""
     (?P<inches>\d+(?:\.\d+)?) [ ]?(?:\"|''|″|in(?:ches|\.)?(?!\w)|(?![\w:]))
     (?P<by>[ ]?[x×][ ]?(?=\d))?
 """
-_INCHES = (
-    rf"""(?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ]\d|$)"""
-)
+_INCHES = rf"""
+    (?P<article>\b(?:[Aa]n?|[Tt]he|[Mm]y|[Hh]er|[Hh]is|[Oo]ur|[Tt]heir|[Tt]his|[Tt]hat|[Yy]our)[ ])?
+    (?<![\w."])(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ]\d|$)
+"""
 _FOOT_SIZES = rf"(?<![\w.'])(?P<sides>{_NUMBER}'(?:[ ]?[x×][ ]?{_NUMBER}'){{1,2}})(?!\w)"
 _FOOT_ALONE = r"(?<![\w.'])(?P<number>\d+)'(?=[ ](?:from|long|wide|tall|high|deep|apart|above|below|off|away|of|by)\b)"
 _VOLTS_AMPS = rf"(?<![\w.])(?P<volts>{_NUMBER})[ ]?V(?P<link>[ ]?[/,@]?[ ]?)(?P<amps>{_NUMBER})[ ]?A(?!\w)"
+_STONE = r"(?<![\w.])(?P<stone>\d{1,2})[ ]?st\.?[ ](?P<pounds>\d{1,2})[ ]?lbs?\b\.?"
+"""14st 3lb."""
 _LUMBER = r"(?<![\w.])(?P<width>\d{1,2})x(?P<height>\d{1,2})s(?!\w)"
 """2x4s."""
 _FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
@@ -81,7 +84,7 @@ _THOUSANDS = rf"""
     (?<![\w.,$€£]) (?P<number>{numbers.NUMBER}) (?P<scale>[KkMB]|bn) (?P<more>\+)? (?![\w'])
     (?P<noun>(?=[ ][a-z]{{2,}}))?
 """
-_RESOLUTION_BEFORE = lazy(r"(?:\b[Aa]n?|\bthe|\bin)\s$")
+_RESOLUTION_BEFORE = lazy(r"(?:\b[Aa]n?|\bthe|\bin|first|last|final|next|each|every)\s$")
 _RESOLUTION_AFTER = lazy(
     r"[ ](?:monitor|video|tv|resolution|display|screen|ultra|run|race|camera|movie|gold|and|in|at|for)"
 )
@@ -103,6 +106,8 @@ def _measure(match: re.Match[str]) -> str:
         noun = f"{POWERS[power]} {noun}"
     if match["per"]:
         noun += f" per {_powered(PER[match['per']], (match['per_power'] or '').lstrip('^'))}"
+    if match["also_per"]:
+        noun += f" per {PER[match['also_per']]}"
     words = _words(text) + _upper(match)
     stop = "." if unit.endswith(".") and _ends_sentence(match) else ""
     return f"{_sign(match['sign'])}{words}{'-' if match['space'] == '-' else ' '}{noun}{stop}"
@@ -118,7 +123,7 @@ def _powered(unit: str, power: str) -> str:
 def _is_inches(match: re.Match[str]) -> bool:
     """Return whether "in" after a number is a unit: "2 in wide", not "I was 5 in 1990"."""
     after = match.string[match.end() :]
-    return re.match(r"\s(?:wide|long|tall|high|deep|thick|of|x)\b|$", after) is not None
+    return re.match(r"\s(?:wide|long|tall|high|deep|thick|of|x)\b|[,;)]|$", after) is not None
 
 
 def _ends_sentence(match: re.Match[str]) -> bool:
@@ -129,7 +134,8 @@ def _upper(match: re.Match[str]) -> str:
     if not match["to"]:
         return ""
     by = re.search(r"[x×]", match[0][: match.end("to") - match.start()])
-    return f" {'by' if by else 'to'} {numbers.number(match['to'])}"
+    depth = f" by {numbers.number(match['depth'])}" if match["depth"] else ""
+    return f" {'by' if by else 'to'} {numbers.number(match['to'])}{depth}"
 
 
 def _one(text: str) -> bool:
@@ -163,7 +169,9 @@ def _inches(match: re.Match[str]) -> str:
     if match.string.count('"', 0, match.start()) % 2:
         return match[0]
     article = match["article"] or ""
-    describes = article and re.match(r"[ ][A-Za-z]", match.string[match.end() : match.end() + 2])
+    describes = article and re.match(
+        rf"[ ](?!(?:{_NOT_NOUNS}|{_SIZE_WORDS})\b)[A-Za-z]", match.string[match.end() :][:10]
+    )
     return f"{article}{_words(match['number'])} {'inch' if describes or _one(match['number']) else 'inches'}"
 
 
@@ -174,6 +182,11 @@ def _foot_sizes(match: re.Match[str]) -> str:
 def _volts_amps(match: re.Match[str]) -> str:
     volts, amps = numbers.plural(match["volts"], "volt", "volts"), numbers.plural(match["amps"], "amp", "amps")
     return f"{volts}{' at' if '@' in match['link'] else ','} {amps}"
+
+
+def _stone(match: re.Match[str]) -> str:
+    pounds = numbers.plural(match["pounds"], "pound", "pounds")
+    return f"{numbers.cardinal(int(match['stone']))} stone {pounds}"
 
 
 def _lumber(match: re.Match[str]) -> str:
@@ -221,6 +234,7 @@ def _thousands(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(_VOLTS_AMPS, _volts_amps, "digit unit"),
     rule(_LUMBER, _lumber, "digit x"),
+    rule(_STONE, _stone, "digit letter"),
     rule(_FOOT_SIZES, _foot_sizes, "digit mark"),
     rule(_FOOT_ALONE, lambda match: numbers.plural(match["number"], "foot", "feet"), "digit mark"),
     rule(_FEET, _feet, ("digit mark", "ft", "feet")),
@@ -242,4 +256,10 @@ RULES: tuple[Rule, ...] = (
     rule(_FOOT, lambda match: numbers.plural(match["number"], "foot", "feet"), "′"),
     rule(_RESOLUTIONS, lambda match: f"{numbers.grouped(match['number'])} {match['kind'].upper()}", "digit p"),
     rule(_THOUSANDS, _thousands, "digit K"),
+    rule(
+        r"(?<=thousand[ ])(?P<unit>mi|lbs?|km|kg|ft|gal)\b\.?",
+        lambda match: UNITS[match["unit"]][1],
+        ("mi", "lb", "lbs", "km", "kg", "ft", "gal"),
+    ),
+    rule(r"(?<=\b[Aa][ ])lb\b\.?(?!\w)|(?<=\bper[ ])lb\b\.?(?!\w)", "pound", ("lb",)),
 )

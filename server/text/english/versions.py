@@ -24,6 +24,10 @@ _PART = r"\d{1,4}"
 _THREE = rf"""
     (?<![\w.,$€£\-/]) (?P<v>[Vv](?:er(?:sion)?)?\.?[ ]?)? (?P<number>{_PART}(?:\.{_PART}){{2,4}}) {_SUFFIX} (?!\w|\.\d)
 """
+_RANGE = rf"""
+    (?<!\w) (?P<name>(?i:{alternatives(_RELEASES)})[ ]v?) (?P<start>\d{{1,3}}(?:\.\d{{1,3}}){{1,2}}) [ ]?[-–][ ]?v?
+    (?P<end>\d{{1,3}}(?:\.\d{{1,3}}){{1,2}}) (?!\w|\.\d)
+"""
 _V = rf"""
     (?<![\w.\-]) (?P<v>[Vv]|[Vv]er\.?[ ]?) (?P<number>{_PART}(?:\.{_PART}){{0,4}}) {_SUFFIX} (?:(?P<x>\.x)|(?!\w|\.\d))
 """
@@ -44,7 +48,7 @@ _OPERATORS = {
 _SLASHED = r"(?<!\w)(?P<name>HTTP|TCP|IP|SOCKS|PS|OS)/(?P<number>\d(?:\.\d)?)(?!\w)"
 _EPISODE = r"(?<!\w)[Ss](?P<season>\d{1,2})[Ee](?P<episode>\d{1,3})(?!\w)"
 _DASHED = r"""
-    (?<![\w.\-]) (?P<name>gpt|[A-Z][A-Za-z]{0,15}) -
+    (?<![\w.\-]) (?<!\b[Gg]rade[ ])(?<!\b[Gg]rades[ ]) (?P<name>gpt|[A-Z][A-Za-z]{0,15}) -
     (?P<number>\d{1,4}) (?P<point>\.\d{1,2})? (?P<letter>[a-z]{0,2}) (?: -(?=[A-Za-z]) | (?![\w\-]|\.\d) )
 """
 _ENGINES = frozenset(("V6", "V8", "V10", "V12"))
@@ -103,6 +107,11 @@ def _dashed(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(
+        _RANGE,
+        lambda match: f"{match['name']}{version(match['start'])} to {version(match['end'])}",
+        first_words(_RELEASES),
+    ),
     rule(_EPISODE, _episode, "letter digit"),
     rule(_NAMED, _named, first_words((*_PRODUCTS, *_RELEASES))),
     rule(_THREE, _v, "digit."),
