@@ -41,7 +41,7 @@ from server.live.sessions import Sessions
 from server.model_settings import ModelSettings
 from server.processes.additional import MainPeer
 from server.processes.main import AdditionalPeers
-from server.processes.peers import ONLY_PROCESS, NoPeers, Role
+from server.processes.peers import ONLY_PROCESS, Peers, Role
 from server.references.decode import Decoder
 from server.reload.reloader import Reload, Reloader
 from server.reload.requests import reload_requests
@@ -92,7 +92,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         main = None
         if role.main is not None:
-            main = MainPeer(role.main, outcomes, key_usage, metrics.families, role.on_main_lost)
+            main = MainPeer(role.main, outcomes, key_usage, metrics.of_process, role.on_main_lost)
         make_pool = engine_pool if main is None else partial(engine_pool, make_client=main.client)
         pools = {model.name: make_pool(settings, model, admissions[model.name]) for model in settings.all_models}
         additional = None
@@ -129,7 +129,7 @@ def create_app(
             observers,
             keys,
             key_usage,
-            main or additional or NoPeers(),
+            main or additional or Peers(),
         )
         app.state.current_services = current = CurrentServices(services)
         for pool in pools.values():

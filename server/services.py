@@ -19,7 +19,7 @@ from server.http.body_budget import BodyBudget
 from server.keys.usage import KeyUsage
 from server.keys.valid_keys import Keys
 from server.live.sessions import Sessions
-from server.processes.peers import NoPeers, Peers
+from server.processes.peers import Peers
 from server.served_model import ServedModel
 from server.settings import Settings
 from server.synthesis.admission import Admission
@@ -86,7 +86,7 @@ class Services:
     observers: RequestObservers
     keys: Keys
     key_usage: KeyUsage
-    peers: Peers = field(default_factory=NoPeers)
+    peers: Peers = field(default_factory=Peers)
     created: int = field(default_factory=lambda: int(time.time()))
     use: UseCount = field(default_factory=UseCount)
 

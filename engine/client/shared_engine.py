@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,28 +43,6 @@ class EngineState:
     stalled: bool = False
     failure: EngineError | None = None
     info: EngineInfo | None = None
-
-    def to_fields(self) -> dict[str, Any]:
-        """Return the state as JSON fields."""
-        return {
-            "state": self.state,
-            "suspect": self.suspect,
-            "stalled": self.stalled,
-            "failure": None if self.failure is None else self.failure.to_bytes().decode(),
-            "info": None if self.info is None else self.info.to_bytes().decode(),
-        }
-
-    @staticmethod
-    def from_fields(fields: dict[str, Any]) -> EngineState:
-        """The inverse of ``to_fields``."""
-        failure, info = fields["failure"], fields["info"]
-        return EngineState(
-            fields["state"],
-            fields["suspect"],
-            fields["stalled"],
-            None if failure is None else EngineError.from_bytes(failure.encode()),
-            None if info is None else EngineInfo.from_bytes(info.encode()),
-        )
 
 
 class SharedEngine:

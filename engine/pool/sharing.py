@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import replace
 
 from engine.client.shared_engine import EngineState
 from engine.errors import EngineError, EngineUnavailable
@@ -34,7 +34,7 @@ class EngineShares:
 
     def __init__(self, engines: Sequence[PoolMember], peers: Iterator[int], send: SendState) -> None:
         self._engines, self._peers, self._send = engines, peers, send
-        self._sent: dict[PoolMember, dict[str, Any]] = {}
+        self._sent: dict[PoolMember, tuple[EngineState, str]] = {}
         self._joined: dict[PoolMember, tuple[int, int]] = {}
         """For each engine whose process has links to the other process: its run, and the number of the links."""
         self._retry: asyncio.TimerHandle | None = None
@@ -65,8 +65,9 @@ class EngineShares:
     def _update(self) -> None:
         for engine in self._engines:
             state, joined = state_of(engine), self._join(engine)
-            if joined is not None or self._sent.get(engine) != state.to_fields():
-                self._sent[engine] = state.to_fields()
+            content = replace(state, failure=None), str(state.failure)  # exceptions have no equality
+            if joined is not None or self._sent.get(engine) != content:
+                self._sent[engine] = content
                 sides, peer = (None, 0) if joined is None else joined
                 self._send(engine.label, state, sides, peer)
 

@@ -20,7 +20,7 @@ from server.http.child_process import STOP_SIGNAL, Heartbeat
 from server.http.descriptors import prepare_listeners
 from server.http.websockets import WebSocketConnection
 from server.live.sessions import Sessions
-from server.processes.peers import NoPeers, Peers
+from server.processes.peers import Peers
 from server.synthesis.admission_group import AdmissionGroup
 
 _CLOSE_SECONDS = 1.0
@@ -52,7 +52,7 @@ class Server(uvicorn.Server):
         drain_seconds: float,
         report: Callable[[str], None],
         heartbeat: Heartbeat,
-        peers: Callable[[], Peers] = NoPeers,
+        peers: Callable[[], Peers] = Peers,
     ) -> None:
         super().__init__(config)
         self._admission = admission

@@ -1,19 +1,24 @@
-"""Messages between two processes of a server: JSON objects over a Unix socket, with file descriptors."""
+"""Messages between two processes of a server: pickled objects over a Unix socket, with file descriptors."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import logging
 import os
+import pickle
 import socket
+import struct
 from collections import deque
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
-Message = dict[str, Any]
+from server.processes.messages import Question
+
+T = TypeVar("T")
+_LENGTH = struct.Struct("!I")
 _READ_BYTES = 64 * 1024
 _MAX_DESCRIPTORS = 16
 log = logging.getLogger("sonant")
@@ -23,14 +28,24 @@ class PeerLost(Exception):
     """The other process has ended, does not answer in time, or has failed to answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Envelope:
+    """What is sent. question, answer: its number, if it is one. descriptors: how many come with it."""
+
+    content: object
+    question: int | None = None
+    answer: int | None = None
+    descriptors: int = 0
+
+
 class Handler(Protocol):
     """What a process does with the messages of another one."""
 
-    def received(self, message: Message, descriptors: list[int]) -> None:
+    def received(self, message: object, descriptors: list[int]) -> None:
         """Handle a message. Takes ownership of the descriptors that came with it."""
 
-    async def answer(self, message: Message) -> Any:
-        """Return the answer to a question, as JSON data."""
+    async def answer(self, question: Question[Any]) -> object:
+        """Return the answer to a question."""
 
     def disconnected(self) -> None:
         """Handle the end of the other process, or of the connection to it. Called once."""
@@ -57,23 +72,27 @@ class Channel:
         connection.setblocking(False)
         self._loop.add_reader(connection, self._read)
 
-    def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+    def send(self, message: object, descriptors: Sequence[int] = ()) -> None:
         """Send a message. Takes ownership of the descriptors. No-op once the other process has ended."""
+        self._send(_Envelope(message, descriptors=len(descriptors)), descriptors)
+
+    def _send(self, envelope: _Envelope, descriptors: Sequence[int] = ()) -> None:
         if self._closed:
             _close_all(descriptors)
             return
-        data = json.dumps({**message, "descriptors": len(descriptors)}, separators=(",", ":")).encode() + b"\n"
-        self._outbox.append((data, descriptors))
+        data = pickle.dumps(envelope)
+        self._outbox.append((_LENGTH.pack(len(data)) + data, descriptors))
         if len(self._outbox) == 1:
             self._write()
 
-    async def ask(self, message: Message, timeout: float | None) -> Any:
+    async def ask(self, question: Question[T], timeout: float | None) -> T:
         """Return the answer of the other process. Raises PeerLost, after ``timeout`` seconds without an answer too."""
         if self._closed:
             raise PeerLost
         number = next(self._numbers)
-        answer = self._questions[number] = self._loop.create_future()
-        self.send({**message, "question": number})
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._questions[number] = answer
+        self._send(_Envelope(question, question=number))
         try:
             async with asyncio.timeout(timeout):
                 return await answer
@@ -111,41 +130,59 @@ class Channel:
             os.set_inheritable(descriptor, False)
         self._descriptors += descriptors
         self._received += data
-        *lines, rest = self._received.split(b"\n")
-        self._received = bytearray(rest)
         try:
-            for line in lines:
+            for envelope in self._complete():
                 if not self._closed:
-                    self._handle(json.loads(line))
+                    self._handle(envelope)
         except Exception:
             log.exception("a message of another HTTP process could not be handled")
             data = b""
-        if not data and not self._closed:
+        if not data:
+            self._end()
+
+    def _end(self) -> None:
+        """Handle the end of the other process, or of the connection."""
+        if not self._closed:
             self.close()
             self._handler.disconnected()
 
-    def _handle(self, message: Message) -> None:
-        descriptors = [self._descriptors.popleft() for _ in range(message.pop("descriptors"))]
-        if (number := message.pop("answer", None)) is not None:
-            if (answer := self._questions.get(number)) is None or answer.done():
+    def _complete(self) -> list[_Envelope]:
+        """Return what has arrived completely."""
+        envelopes, start = [], 0
+        while len(self._received) >= start + _LENGTH.size:
+            begin = start + _LENGTH.size
+            (length,) = _LENGTH.unpack_from(self._received, start)
+            if len(self._received) < begin + length:
+                break
+            start = begin + length
+            envelopes.append(pickle.loads(self._received[begin:start]))
+        del self._received[:start]
+        return envelopes
+
+    def _handle(self, envelope: _Envelope) -> None:
+        content = envelope.content
+        descriptors = [self._descriptors.popleft() for _ in range(envelope.descriptors)]
+        if envelope.answer is not None:
+            if (answer := self._questions.get(envelope.answer)) is None or answer.done():
                 return
-            if "value" in message:
-                answer.set_result(message["value"])
+            if isinstance(content, PeerLost):
+                answer.set_exception(content)
             else:
-                answer.set_exception(PeerLost())
-        elif (number := message.pop("question", None)) is not None:
-            task = self._loop.create_task(self._answer(number, self._handler.answer(message)))
+                answer.set_result(content)
+        elif envelope.question is not None:
+            assert isinstance(content, Question)
+            task = self._loop.create_task(self._answer(envelope.question, self._handler.answer(content)))
             self._answers.add(task)
             task.add_done_callback(self._answers.discard)
         else:
-            self._handler.received(message, descriptors)
+            self._handler.received(content, descriptors)
 
-    async def _answer(self, number: int, value: Awaitable[Any]) -> None:
+    async def _answer(self, number: int, value: Awaitable[object]) -> None:
         try:
-            self.send({"answer": number, "value": await value})
+            self._send(_Envelope(await value, answer=number))
         except Exception:
             log.exception("a question of another HTTP process could not be answered")
-            self.send({"answer": number})
+            self._send(_Envelope(PeerLost(), answer=number))
 
     def _write(self) -> None:
         while self._outbox:
@@ -157,7 +194,8 @@ class Channel:
                 return
             except OSError:
                 self._loop.remove_writer(self._connection)
-                return  # ``_read`` will notice the end, and free what is queued
+                self._loop.call_soon(self._end)  # not here: the caller does not expect it
+                return
             _close_all(descriptors)
             if sent < len(data):
                 self._outbox[0] = data[sent:], ()

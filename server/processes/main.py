@@ -8,7 +8,9 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
+
+from prometheus_client.metrics_core import Metric
 
 from engine.client.shared_engine import EngineState
 from engine.errors import EngineError
@@ -16,18 +18,33 @@ from engine.pool.member import PoolMember
 from engine.pool.sharing import EngineShares
 from engine.transfer import Side
 from server.keys.usage import KeyUsage, Usage
-from server.processes.channel import Channel, Message, PeerLost
-from server.processes.peers import ANSWER_SECONDS, no_answer
-from server.telemetry.merged_metrics import Families, MergedCollector, cumulative, families_of, merged
+from server.processes.channel import Channel, PeerLost
+from server.processes.messages import (
+    Drained,
+    EngineReport,
+    EngineUpdate,
+    Exit,
+    FindOutcome,
+    FoundOutcome,
+    GetMetrics,
+    GetMetricsPage,
+    OwnUsage,
+    Question,
+    Started,
+    UsageElsewhere,
+)
+from server.processes.peers import ANSWER_SECONDS, Peers, no_answer
+from server.telemetry.merged_metrics import cumulative, merged
 from server.telemetry.outcomes import Outcomes
 
 _START_SECONDS = 10.0
 """How long the main process waits at its start for the additional ones, which take less than it."""
+T = TypeVar("T")
 MetricsPage = Callable[[str], Awaitable[tuple[bytes, str]]]
 """Returns the metrics page of the server, and its media type, for an ``Accept`` header."""
 
 
-class AdditionalPeers:
+class AdditionalPeers(Peers):
     """Shares the engines with the additional processes, and answers and asks for what only one process knows.
 
     Use it in one event loop.
@@ -53,7 +70,7 @@ class AdditionalPeers:
         self._arrivals, self._expected = arrivals, expected
         self._processes: set[_AdditionalProcess] = set()
         self._numbers = itertools.count(1)
-        self._ended: Families = []
+        self._ended: list[Metric] = []
         """The counters of all processes that have ended."""
         self._changed = asyncio.Event()
         usage.on_change = self.usage_changed
@@ -78,32 +95,27 @@ class AdditionalPeers:
 
     def _tell_to_exit(self) -> None:
         for process in self._processes:
-            process.send({"what": "exit"})
+            process.send(Exit())
 
     async def outcome(self, request_id: str, owner: str | None) -> dict[str, Any] | None:
         """Return the outcome of a request that an additional process has served. Raises ApiError 503."""
-        answered, found = await self.outcome_of_others(None, request_id, owner)
-        if found is None and not answered:
+        found = await self.find_outcome(FindOutcome(request_id, owner))
+        if found.fields is None and not found.complete:
             raise no_answer()
-        return found
+        return found.fields
 
-    async def outcome_of_others(
-        self, asking: _AdditionalProcess | None, request_id: str, owner: str | None
-    ) -> tuple[bool, dict[str, Any] | None]:
-        """Return whether all additional processes but ``asking`` have answered, and the outcome that one has found."""
-        question = {"what": "outcome", "id": request_id, "owner": owner}
+    async def find_outcome(self, question: FindOutcome, asking: _AdditionalProcess | None = None) -> FoundOutcome:
+        """Return the outcome of a request that an additional process other than ``asking`` has served."""
         others = [each.ask(question) for each in self._processes if each is not asking]
         answers = await asyncio.gather(*others, return_exceptions=True)
-        answered = not any(isinstance(each, BaseException) for each in answers)
-        return answered, next((each for each in answers if isinstance(each, dict)), None)
+        found = (each.fields for each in answers if isinstance(each, FoundOutcome))
+        complete = all(isinstance(each, FoundOutcome) for each in answers)
+        return FoundOutcome(next((fields for fields in found if fields is not None), None), complete)
 
-    async def metrics(self) -> list[Families]:
+    async def metrics(self) -> list[list[Metric]]:
         """Return the metrics of the additional processes; the last known ones of one that does not answer."""
         await asyncio.gather(*(each.update_metrics() for each in self._processes))
         return [self._ended, *(each.last_metrics for each in self._processes)]  # those that run after the answers
-
-    async def metrics_page(self, accept: str) -> None:
-        """Return None: this process makes the page."""
 
     def usage_changed(self, owner: str, *, source: _AdditionalProcess | None = None) -> None:
         """Tell the additional processes except ``source`` what ``owner`` uses elsewhere."""
@@ -115,13 +127,13 @@ class AdditionalPeers:
         for process, own in of_each.items():
             if process is not source:
                 elsewhere = Usage(running - own.running, seconds - own.audio_of(here.day), here.day)
-                process.send({"what": "usage", "owner": owner, "usage": elsewhere})
+                process.send(UsageElsewhere(owner, elsewhere))
         self.usage.set_elsewhere(owner, Usage(running - here.running, seconds - here.audio_seconds, here.day))
 
     def remove(self, process: _AdditionalProcess) -> None:
         """Remove a process that has ended. Its counters and its use of keys stay."""
         self._processes.discard(process)
-        self._ended = families_of(MergedCollector(merged([self._ended, cumulative(process.last_metrics)])))
+        self._ended = merged([self._ended, cumulative(process.last_metrics)])
         for owner, usage in process.usage.items():
             self.usage.add_audio(owner, usage.audio_of(self.usage.here(owner).day))
             self.usage_changed(owner)
@@ -166,45 +178,48 @@ class _AdditionalProcess:
         self._main = main
         self.started = self.drained = False
         self.usage: dict[str, Usage] = {}
-        self.last_metrics: Families = []
+        self.last_metrics: list[Metric] = []
         self._metrics: asyncio.Task[None] | None = None
         self._channel = Channel(connection, self)
         self._shares = EngineShares(main.engines, peers, self._send_engine)
 
-    def received(self, message: Message, descriptors: list[int]) -> None:
+    def received(self, message: object, descriptors: list[int]) -> None:
         """Handle a message of the process."""
-        match message["what"]:
-            case "started":
+        match message:
+            case Started():
                 self.started = True
                 self._main.state_changed()
-            case "drained":
+            case Drained():
                 self.drained = True
                 self._main.state_changed()
-            case "usage":
-                self.usage[message["owner"]] = Usage(*message["usage"])
-                self._main.usage_changed(message["owner"], source=self)
-            case "engine":
+            case OwnUsage(owner, usage):
+                self.usage[owner] = usage
+                self._main.usage_changed(owner, source=self)
+            case EngineReport():
                 self._handle_report(message)
+            case _:
+                raise TypeError(f"unexpected message: {message}")
 
-    async def answer(self, message: Message) -> Any:
+    async def answer(self, question: Question[Any]) -> object:
         """Return the answer to a question of the process."""
-        if message["what"] == "metrics":
-            page, media_type = await self._main.page(message["accept"])
-            return [page.decode(), media_type]
-        request_id, owner = message["id"], message["owner"]
-        found = self._main.outcomes.fields(request_id, owner)
-        return (True, found) if found else await self._main.outcome_of_others(self, request_id, owner)
+        match question:
+            case GetMetricsPage(accept):
+                return await self._main.page(accept)
+            case FindOutcome(request_id, owner):
+                own = self._main.outcomes.fields(request_id, owner)
+                return FoundOutcome(own) if own else await self._main.find_outcome(question, self)
+        raise TypeError(f"unexpected question: {question}")
 
     def disconnected(self) -> None:
         """Handle the end of the process."""
         self._shares.close()
         self._main.remove(self)
 
-    def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+    def send(self, message: object, descriptors: Sequence[int] = ()) -> None:
         """Send a message to the process. Takes ownership of the descriptors."""
         self._channel.send(message, descriptors)
 
-    async def ask(self, question: Message) -> Any:
+    async def ask(self, question: Question[T]) -> T:
         """Return the answer of the process. Raises PeerLost."""
         return await self._channel.ask(question, ANSWER_SECONDS)
 
@@ -223,24 +238,22 @@ class _AdditionalProcess:
 
     async def _receive_metrics(self) -> None:
         with suppress(PeerLost):
-            self.last_metrics = await self._channel.ask({"what": "metrics"}, None)
+            self.last_metrics = await self._channel.ask(GetMetrics(), None)
 
-    def _handle_report(self, message: Message) -> None:
+    def _handle_report(self, message: EngineReport) -> None:
         """Handle a report about an engine. One about earlier links to it is ignored."""
-        engine = self._shares.engine(message["label"])
-        if engine is None or not self._shares.has_links(engine, message["peer"]):
+        engine = self._shares.engine(message.label)
+        if engine is None or not self._shares.has_links(engine, message.peer):
             return
         client = engine.owned
-        if message["report"] == "lost":
+        if message.report == "lost":
             self._shares.replace_links(engine)
-        elif client is not None and message["report"] == "failed":
+        elif client is not None and message.report == "failed":
             client.report_model_failure()
         elif client is not None:
             with suppress(EngineError):
                 client.check_health()
 
     def _send_engine(self, label: str, state: EngineState, sides: tuple[Side, Side] | None, peer: int) -> None:
-        links = [] if sides is None else [[side.side, side.window, side.capacity] for side in sides]
         descriptors = [each for side in sides or () for each in side.descriptors]
-        message = {"what": "engine", "label": label, "state": state.to_fields(), "links": links, "peer": peer}
-        self.send(message, descriptors)
+        self.send(EngineUpdate(label, state, sides, peer), descriptors)

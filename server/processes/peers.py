@@ -5,10 +5,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
+
+from prometheus_client.metrics_core import Metric
 
 from server.errors import ApiError
-from server.telemetry.merged_metrics import Families
 
 ANSWER_SECONDS = 2.0
 """Timeout for the answer of another process. Its event loop may be busy, but not for long."""
@@ -32,56 +33,36 @@ ONLY_PROCESS = Role()
 """The role of the only HTTP process of a server."""
 
 
-class Peers(Protocol):
-    """What a process asks and tells the other ones."""
+class Peers:
+    """What a process asks and tells the other ones. These methods are those of the only HTTP process of a server."""
 
     async def started(self) -> None:
         """Call this when the engines are ready. In the main process, it waits for the additional ones."""
 
     def may_exit(self) -> bool:
-        """Return whether a process that stops, and has no request in flight, may exit: no other one has any."""
+        """Tell that this process is stopping and has no request in flight. Return whether no other one has any."""
+        return True
 
     async def wait_ended(self, timeout: float) -> None:
-        """In the main process, wait until the additional ones have ended, at most ``timeout`` seconds."""
+        """In the main process, let the additional ones exit, and wait until they have, at most ``timeout`` seconds."""
 
     async def outcome(self, request_id: str, owner: str | None) -> dict[str, Any] | None:
         """Return the outcome of a request that another process has served, as JSON fields; None if there is none.
 
         Raises ApiError 503 if it may be known to a process that does not answer.
         """
+        return None
 
-    async def metrics(self) -> list[Families]:
+    async def metrics(self) -> list[list[Metric]]:
         """Return the metrics of the other processes; nothing in a process that does not collect them."""
+        return []
 
     async def metrics_page(self, accept: str) -> tuple[bytes, str] | None:
         """Return the metrics page and its media type from the process that collects them; None in that process.
 
         Raises ApiError 503 if that process does not answer.
         """
-
-
-class NoPeers:
-    """The peers of the only HTTP process of a server."""
-
-    async def started(self) -> None:
-        """Do nothing."""
-
-    def may_exit(self) -> bool:
-        """Return True."""
-        return True
-
-    async def wait_ended(self, timeout: float) -> None:
-        """Do nothing."""
-
-    async def outcome(self, request_id: str, owner: str | None) -> None:
-        """Return None."""
-
-    async def metrics(self) -> list[Families]:
-        """Return nothing."""
-        return []
-
-    async def metrics_page(self, accept: str) -> None:
-        """Return None."""
+        return None
 
 
 def no_answer() -> ApiError:

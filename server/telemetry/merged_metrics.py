@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from itertools import chain
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-Families = list[list[Any]]
-"""Metric families as JSON data: name, description, type, and samples, each with its name, labels and value."""
 _MEANS = frozenset({"sonant_load_ratio"})
 _LARGEST = frozenset({"sonant_info"})
 _SMALLEST = frozenset({"process_start_time_seconds"})
@@ -17,37 +15,23 @@ _SMALLEST = frozenset({"process_start_time_seconds"})
 _CUMULATIVE = frozenset({"counter", "histogram", "summary"})
 
 
-def families_of(collector: Collector) -> Families:
-    """Return the metrics of this process."""
-    return [
-        [
-            each.name,
-            each.documentation,
-            each.type,
-            [[sample.name, sample.labels, sample.value] for sample in each.samples],
-        ]
-        for each in collector.collect()
-    ]
-
-
-def cumulative(families: Families) -> Families:
+def cumulative(metrics: Iterable[Metric]) -> list[Metric]:
     """Return what stays of the metrics of a process that has ended, so that no counter of the server decreases."""
-    return [family for family in families if family[2] in _CUMULATIVE]
+    return [metric for metric in metrics if metric.type in _CUMULATIVE]
 
 
-def merged(processes: Sequence[Families]) -> list[Metric]:
+def merged(processes: Iterable[Iterable[Metric]]) -> list[Metric]:
     """Return the metrics of all processes together."""
     metrics: dict[str, Metric] = {}
     values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], list[float]]] = {}
-    for families in processes:
-        for name, text, kind, samples in families:
-            metrics.setdefault(name, Metric(name, text, kind))
-            for sample, labels, value in samples:
-                key = sample, tuple(labels.items())
-                values.setdefault(name, {}).setdefault(key, []).append(value)
+    for metric in chain.from_iterable(processes):
+        metrics.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
+        for sample in metric.samples:
+            key = sample.name, tuple(sample.labels.items())
+            values.setdefault(metric.name, {}).setdefault(key, []).append(sample.value)
     for name, metric in metrics.items():
-        for (sample, labels), parts in values.get(name, {}).items():
-            metric.add_sample(sample, dict(labels), _together(sample, parts))
+        for (sample_name, labels), parts in values.get(name, {}).items():
+            metric.add_sample(sample_name, dict(labels), _together(sample_name, parts))
     return list(metrics.values())
 
 

@@ -15,7 +15,7 @@ from server.http.body_budget import BodyBudget
 from server.live.sessions import Sessions
 from server.served_model import EngineStatus
 from server.synthesis.admission import Admission
-from server.telemetry.merged_metrics import Families, MergedCollector, families_of, merged
+from server.telemetry.merged_metrics import MergedCollector, merged
 from server.telemetry.record import RequestRecord
 from server.version import version
 
@@ -231,7 +231,9 @@ class Metrics:
             self._underruns.labels(model).inc(record.playback.underruns)
             self._dry.labels(model).inc(record.playback.dry_seconds)
 
-    def page(self, accept: str, engines: Sequence[EngineStatus], others: Sequence[Families] = ()) -> tuple[bytes, str]:
+    def page(
+        self, accept: str, engines: Sequence[EngineStatus], others: Sequence[Sequence[Metric]] = ()
+    ) -> tuple[bytes, str]:
         """Return the metrics page, in the format that the ``accept`` header selects, and its media type.
 
         others: the metrics of other processes, with which those of this one are summed.
@@ -241,10 +243,10 @@ class Metrics:
         if not others:
             return encode(self._registry), media_type
         registry = CollectorRegistry()
-        registry.register(MergedCollector(merged([families_of(self._registry), *others])))
+        registry.register(MergedCollector(merged([self._registry.collect(), *others])))
         return encode(registry), media_type
 
-    def families(self, engine_requests: Mapping[tuple[str, str], int]) -> Families:
+    def of_process(self, engine_requests: Mapping[tuple[str, str], int]) -> list[Metric]:
         """Return the metrics of a process that does not run the engines, for the one that sums them.
 
         engine_requests: requests of this process that each engine processes or queues, by model and engine.
@@ -252,7 +254,7 @@ class Metrics:
         gauge = GaugeMetricFamily(_REQUESTS, _STAGE_GAUGES[_REQUESTS][0], labels=["model", "engine"])
         for labels, count in engine_requests.items():
             gauge.add_metric(labels, count)
-        return [*families_of(self._registry), *families_of(MergedCollector([gauge]))]
+        return [*self._registry.collect(), gauge]
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, text, ["model", "task"], registry=self._registry, buckets=buckets)

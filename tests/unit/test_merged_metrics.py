@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import pickle
+from typing import cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from server.telemetry.merged_metrics import Families, MergedCollector, cumulative, families_of, merged
+from server.telemetry.merged_metrics import MergedCollector, cumulative, merged
 
 
-def process(requests: dict[str, int], running: float, load: float, times: list[float]) -> Families:
+def process(requests: dict[str, int], running: float, load: float, times: list[float]) -> list[Metric]:
     """What one process tells another one."""
     registry = CollectorRegistry()
     counter = Counter("sonant_requests", "Ended.", ["outcome"], registry=registry)
@@ -22,11 +24,10 @@ def process(requests: dict[str, int], running: float, load: float, times: list[f
     seconds = Histogram("sonant_request_seconds", "Seconds.", registry=registry, buckets=(1, 2))
     for time in times:
         seconds.observe(time)
-    families: Families = json.loads(json.dumps(families_of(registry)))
-    return families
+    return cast(list[Metric], pickle.loads(pickle.dumps([*registry.collect()])))
 
 
-def page_of(*processes: Families) -> dict[tuple[str, str], float]:
+def page_of(*processes: list[Metric]) -> dict[tuple[str, str], float]:
     """The samples of the page, by name and label values."""
     registry = CollectorRegistry()
     registry.register(MergedCollector(merged(processes)))

@@ -5,32 +5,42 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from server.processes.channel import Channel, Message, PeerLost
+from server.processes.channel import Channel, PeerLost
+from server.processes.messages import Question
 
 TIMEOUT = 10.0
 
 
+@dataclass(frozen=True)
+class Ask(Question[str]):
+    """A question that is answered with its text."""
+
+    text: str
+
+
 class Recorder:
-    """Keeps what arrives. Answers a question with its fields, after ``release`` is set."""
+    """Keeps what arrives. Answers a question with its text, after ``release`` is set."""
 
     def __init__(self) -> None:
-        self.messages: asyncio.Queue[tuple[Message, list[int]]] = asyncio.Queue()
+        self.messages: asyncio.Queue[tuple[Any, list[int]]] = asyncio.Queue()
         self.release = asyncio.Event()
         self.release.set()
         self.gone = asyncio.Event()
 
-    def received(self, message: Message, descriptors: list[int]) -> None:
+    def received(self, message: object, descriptors: list[int]) -> None:
         self.messages.put_nowait((message, descriptors))
 
-    async def answer(self, message: Message) -> Any:
+    async def answer(self, question: Question[Any]) -> object:
         await self.release.wait()
-        if message["what"] == "fail":
+        assert isinstance(question, Ask)
+        if question.text == "fail":
             raise ValueError("a defect")
-        return message["what"]
+        return question.text
 
     def disconnected(self) -> None:
         self.gone.set()
@@ -63,9 +73,9 @@ async def test_messages_of_any_size_arrive_in_order_with_their_descriptors() -> 
 
 async def test_questions_are_answered_in_any_order() -> None:
     channel, _, other, _ = connected()
-    answers = await asyncio.gather(*(channel.ask({"what": name}, TIMEOUT) for name in "abc"))
+    answers = await asyncio.gather(*(channel.ask(Ask(name), TIMEOUT) for name in "abc"))
     assert answers == ["a", "b", "c"]
-    assert await other.ask({"what": "back"}, TIMEOUT) == "back"
+    assert await other.ask(Ask("back"), TIMEOUT) == "back"
     channel.close()
     other.close()
 
@@ -74,23 +84,23 @@ async def test_a_question_without_an_answer_ends() -> None:
     channel, _, other, receiver = connected()
     receiver.release.clear()
     with pytest.raises(PeerLost):
-        await channel.ask({"what": "slow"}, 0.05)
-    waiting = asyncio.ensure_future(channel.ask({"what": "slow"}, TIMEOUT))
+        await channel.ask(Ask("slow"), 0.05)
+    waiting = asyncio.ensure_future(channel.ask(Ask("slow"), TIMEOUT))
     await asyncio.sleep(0)
     other.close()
     with pytest.raises(PeerLost):
         await waiting
     with pytest.raises(PeerLost):
-        await channel.ask({"what": "late"}, TIMEOUT)
+        await channel.ask(Ask("late"), TIMEOUT)
     channel.close()
 
 
 async def test_a_failed_answer_does_not_end_the_channel(caplog: pytest.LogCaptureFixture) -> None:
     channel, _, other, _ = connected()
     with pytest.raises(PeerLost):
-        await asyncio.wait_for(channel.ask({"what": "fail"}, None), TIMEOUT)
+        await asyncio.wait_for(channel.ask(Ask("fail"), None), TIMEOUT)
     assert "a defect" in caplog.text
-    assert await channel.ask({"what": "next"}, TIMEOUT) == "next"
+    assert await channel.ask(Ask("next"), TIMEOUT) == "next"
     channel.close()
     other.close()
 

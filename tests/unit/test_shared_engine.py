@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, cast
 
@@ -121,7 +122,7 @@ async def test_it_follows_the_state_that_its_owner_sends(
     assert (client.accepting, client.suspect, client.stalled) == (False, True, True)
     with pytest.raises(EngineUnavailable, match="has not answered"):
         client.submit(SpeechRequest("Hello.", speaker="ava"))
-    client.update(EngineState.from_fields(READY.to_fields()))
+    client.update(pickle.loads(pickle.dumps(READY)))
     assert (client.accepting, client.info) == (True, INFO)
 
 
