@@ -60,6 +60,7 @@ _PREPOSITION = lazy(
     r"[Ww]ith|[Vv]isit|[Dd]ear|[Hh]i|[Hh]ello|[Tt]hanks|[Bb]ut|[Oo]r|[Tt]hen|[Ww]hen|[Ii]s|[Ww]as|[Mm]y|[Oo]ur|[Yy]es|[Nn]o)\s)$"
 )
 _TITLE = rf"(?<![\w.])(?P<word>{alternatives(TITLES)})\.{_NAME}|(?<![\w.])(?P<bare>{'|'.join(BARE_TITLES)}){_NAME}"
+_PLACE_ALONE = r"(?<=[a-z][ ])Dr\.?(?=\s*[.,!?]?\s*$)"
 _TITLE_ALONE = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Prof)\.?(?=\s*[.,!?]?\s*$)"
 _TITLE_AND = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Messrs)\.?(?=[ ](?:and|&|or)[ ](?:Mr|Mrs|Ms|Dr|the|his|her)\b)"
 _NUMBERED = rf"""
@@ -69,13 +70,13 @@ _NUMBERED = rf"""
 """
 _STREET = rf"""
     (?<=[\w.])(?P<space>[ ])(?P<word>{alternatives(STREETS)})
-    (?P<stop>\.|(?=[,;]|\s*$|[ ][a-z]|[ ][NS]?[EW](?!\w)|[ ][NS](?!\w)|[ ](?:North|South|East|West)\b))
+    (?P<stop>\.|(?=[,;]|\s*$|[ ][a-z]|[ ][NS]?[EW](?!\w)|[ ][NS](?!\w)|[ ](?:North|South|East|West)\b|[ ]&))
 """
 _COMPANY = rf"(?<=[\w&])(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<stop>\.)"
 _COMPANY_BEFORE = r"(?<![\w.])(?P<word>Univ|Dept|Assn|Inst|Intl|Natl)\.(?=[ ])"
 _WEEKDAY = r"(?<![\w.])(?P<word>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\."
 _WEEKDAY_BEFORE = lazy(
-    r"(?:\b(?:on|by|from|every|each|next|last|this|until|till|to|and|or|through|before|after|since|come)|[,;:\-])\s?$|^$",
+    r"(?:\b(?:on|by|from|every|each|next|last|this|until|till|to|and|or|through|before|after|since|come|meets?)|[,;:\-&])\s?$|^$",
     re.I,
 )
 _MONTH = r"(?<![\w.])(?P<word>Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\."
@@ -95,7 +96,22 @@ _VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.?[ ](?=[A-Z][a-z])"
 _WORD = rf"(?<![\w./@])(?<!slash[ ])(?P<word>{alternatives(_ALL_WORDS)})(?![\w/@]|'\w)"
 _COUNTY = rf"(?<!\w)Co\.(?=[ ](?:Rd\b|Road\b|{'|'.join(_COUNTIES)}))"
 _BARE_COMPANIES = {"Ltd": "Limited", "Utd": "United", "Plc": "P L C"}
-_NUMBER_OF = r"\b(?P<noun>batch|model|order|phone|serial|part|case|item|unit)[ ]no\.(?=[ ][A-Z\d])"
+_BORN = r"(?<![\w.])[bd]\.[ ](?=(?:c\.[ ]?)?(?:\d{1,2}[ ][A-Z]|[A-Z][a-z]+[ ]\d|1\d{3}|20\d\d))"
+"""The dates of a life: b. 12 June 1901."""
+_TO = r"""
+    \b (?P<before> (?:coming|going|go|wants?|wanna|have|need|got|talk|back|what|how|where|when|nice|used)[ ] )
+    2 (?=[ ][a-z])
+"""
+_FOR = r"""
+    \b (?P<before> (?:works|good|great|time|ready|waiting|looking|best|fine|bad|up|money|asking)[ ] )
+    4 (?=[ ](?:me|u|you|us|the|it|that|this|now|him|her|them)\b)
+"""
+_CHAT_SOMEWHERE = lazy(r"(?<!\w)(?:u|ur|r|lol|pls|plz|thx|tbh|idk|2nite|2day|tmrw|rn|gonna)(?!\w)")
+_NUMBER_OF = r"""
+    \b (?P<noun>batch|model|order|phone|serial|part|case|item|unit|tracking|account|ref|reference|confirmation|policy
+    |license|licence|passport|invoice|booking|flight|room|member|registration)[ ]no\b\.
+    (?=[ ](?:[A-Z\d]|ending|is|was|below|above))
+"""
 _ESTIMATED = r"(?<![\w.])(?P<word>[Ee])st\.(?=[ ](?!(?:in[ ])?\d{4}))"
 _DEGREE = r"(?<![\w.])(?P<word>M\.?D|B\.?A|M\.?A|M\.?B\.?A|Ed\.?D|D\.?D\.?S|J\.?D)\.(?=\W|$)"
 
@@ -118,6 +134,14 @@ def _doctor(match: re.Match[str]) -> str:
     if match["word"] == "Dr":
         return "Drive" + _stop(match) if place and match[0].endswith(".") else "Doctor"
     return "Street" if place else "Saint"
+
+
+def _place_alone(match: re.Match[str]) -> str:
+    """Return "Drive" after a name: "on Oak Dr."."""
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    if not _PLACE_BEFORE.search(before) or _PREPOSITION.search(before):
+        return match[0]
+    return "Drive" + _stop(match)
 
 
 def _title(match: re.Match[str]) -> str:
@@ -147,7 +171,7 @@ def _company(match: re.Match[str]) -> str:
 def _weekday(match: re.Match[str]) -> str:
     before = match.string[max(0, match.start() - 12) : match.start()]
     after = match.string[match.end() : match.end() + 3]
-    if not _WEEKDAY_BEFORE.search(before) and not re.match(r"\s[a-z\d]|,", after):
+    if not _WEEKDAY_BEFORE.search(before) and not re.match(r"\s[a-z\d&]|,", after):
         return match[0]
     return dates.day_name(match["word"]) + _stop(match)
 
@@ -184,11 +208,19 @@ def _starts_sentence(match: re.Match[str]) -> bool:
     return re.search(r"(?:^|[.!?]\s)$", match.string[max(0, match.start() - 3) : match.start()]) is not None
 
 
+def _to(match: re.Match[str]) -> str:
+    return f"{match['before']}to" if _CHAT_SOMEWHERE.search(match.string) else match[0]
+
+
 def _battery(match: re.Match[str]) -> str:
     return "triple A" if match["third"] else "double A"
 
 
 EARLY: tuple[Rule, ...] = (
+    rule(_BORN, lambda match: "born " if match[0][0] == "b" else "died ", ("b.", "d.")),
+    rule(_TO, _to, "2"),
+    rule(_FOR, r"\g<before>for", "4"),
+    rule(r"(?<!\w)Conf\.(?=[ ]?\#)", "confirmation", ("conf",)),
     rule(r"(?<!\w)401[ ]?\(?k\)?(?!\w)", "four oh one K", "401"),
     rule(r"(?<!\w)403[ ]?\(?b\)?(?!\w)", "four oh three B", "403"),
     rule(
@@ -251,6 +283,7 @@ RULES: tuple[Rule, ...] = (
     rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), first_words(_UPPER_TITLES)),
     rule(_DOCTOR, _doctor, ("dr", "st")),
     rule(_TITLE, _title, first_words(TITLES)),
+    rule(_PLACE_ALONE, _place_alone, ("dr",)),
     rule(_TITLE_ALONE, lambda match: TITLES.get(match["word"], "Doctor"), first_words((*_UPPER_TITLES, "prof"))),
     rule(_STREET, _street, first_words(STREETS)),
     rule(_COMPANY, _company, first_words(COMPANIES)),

@@ -16,10 +16,11 @@ _NUMBER = rf"""
 _HALF_NUMBER = r"(?<![\w.,$€£/\-])(?P<number>\d{1,5})(?P<letter>[A-D])(?=[ ][A-Z][a-z])"
 """221B Baker Street."""
 _DIRECTION = rf"""
-    (?<=\d[ ]) (?P<direction>[NSEW])\.? (?= [ ](?:{_NTH}[ ]|[A-Z][a-z]+[ ](?:{"|".join(_STREETS)})\b) )
+    (?: (?<=\d[ ]) | (?<=&[ ]) | (?<=\b(?:and|off)[ ]) | (?<=\b(?:of|at|on)[ ]) ) (?P<direction>[NSEW])\.?
+    (?= [ ](?:{_NTH}[ ]|[A-Z][a-z]+[ ](?:{"|".join(_STREETS)})\b) )
 """
 _DIRECTIONS = {"N": "North", "S": "South", "E": "East", "W": "West"}
-_ROUTE = r"(?<!\w)(?P<road>(?:I|US|SR|Route|Hwy\.?|Highway|Interstate)[ -]\d{1,3})[ ](?P<direction>[NSEW])(?!\w|\.\w)"
+_ROUTE = r"(?<!\w)(?P<road>(?:I|US|SR|(?i:route|highway|interstate))[ -]\d{1,3})[ ](?P<direction>[NSEW])(?!\w|\.\w)"
 """I-95 N."""
 _POSITION = r"""
     (?<![\w.]) (?P<degrees>\d{1,3}) [°º][ ]? (?P<minutes>\d{1,2}(?:\.\d+)?) ['′][ ]?
@@ -80,7 +81,7 @@ RULES: tuple[Rule, ...] = (
     rule(_POSITION, _position, ("°", "º")),
     rule(_FLOOR_DOOR, _floor_door, "digit-"),
     rule(_ZIP, _zip, "digit zip"),
-    rule(_DIRECTION, lambda match: _DIRECTIONS[match["direction"]], "digit direction"),
+    rule(_DIRECTION, lambda match: _DIRECTIONS[match["direction"]], ("digit direction", "ordinal digit")),
     rule(_NUMBER, lambda match: numbers.grouped(match[0]), map(str.lower, _STREETS)),
     rule(_DOOR, _door, _DOORS),
     rule(_HALF_NUMBER, lambda match: f"{numbers.grouped(match['number'])} {match['letter']}", "digit A"),

@@ -229,7 +229,7 @@ RULES: tuple[Rule, ...] = (
     rule(_CAMEL, _camel_case, "hump"),
     rule(_PASCAL, lambda match: identifier(match[0]), "hump"),
     rule(
-        r"(?<![\w\-])(?:--[a-zA-Z][\w\-]{0,40}|(?<=[^\s][ ])-[a-zA-Z]{1,2})(?![\w\-])",
+        r"(?<![\w\-])(?:--[a-zA-Z][\w\-]{0,40}|(?<=[^\s.?!\]][ ])-[a-zA-Z]{1,2})(?![\w\-])",
         lambda match: _flag(match[0]),
         (" -", "--"),
     ),

@@ -9,7 +9,8 @@ from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
 _LABELS = (
-    "pin|code|zip|zip code|passcode|password|ending in|ends in|ends with|dial|text|order|tracking|account|confirmation|"
+    "pin|code|zip|zip code|passcode|password|ending|ending in|ends in|ends with|dial|text|order|tracking|account|"
+    "confirmation|"
     "reference|ticket|serial|case|invoice|member|membership|extension|ext|otp|ssn|id|last four|combination|passport|"
     "policy|locker|routing|booking|sort|container|seal|squawk|batch|lot|mmsi|imo|vin|load|shipment|pallet|sku"
 ).split("|")
@@ -68,6 +69,10 @@ _FREQUENCY = r"""
     (?P<whole>1\d\d)\.(?P<part>\d{1,3}) (?!\w)
 """
 _LEVEL = r"(?<!\w)FL[ ]?(?P<level>\d{3})(?!\w)"
+_ELEMENT = "Na|Cl|Ca|Fe|Mg|Al|Cu|Zn|Ag|Si|Br|Li|Mn|Pb|[CHNOSPFK]"
+_FORMULA = rf"(?<![\w\-])(?=[A-Za-z]*\d)(?:(?:{_ELEMENT})\d{{0,2}}){{2,9}}(?![\w\-])"
+"""The formula of a compound: C6H12O6."""
+_FILE_NUMBER = r"(?<![\w/.,$€£])(?P<first>\d{5,12})/(?P<second>\d{2,12})(?![\w/]|[.,]\d)"
 _HEXADECIMAL = r"(?<!\w)0[xX](?P<digits>[0-9A-Fa-f]{1,40})(?![\w]|\.\w)"
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 
@@ -136,11 +141,22 @@ def _each(group: str) -> str:
     return letters.spell(" ".join(group))
 
 
+def _formula(match: re.Match[str]) -> str:
+    parts = re.findall(r"[A-Z][a-z]?|\d+", match[0])
+    return " ".join(numbers.cardinal(int(each)) if each.isdecimal() else letters.spell(each) for each in parts)
+
+
 def _frequency(match: re.Match[str]) -> str:
     return f"{match['before']}{numbers.digits(match['whole'])} point {numbers.digits(match['part'])}"
 
 
 RULES: tuple[Rule, ...] = (
+    rule(_FORMULA, _formula, "letter digit"),
+    rule(
+        _FILE_NUMBER,
+        lambda match: f"{numbers.digits(match['first'])} slash {numbers.digits(match['second'])}",
+        "digit/",
+    ),
     rule(_BEFORE_KEY, lambda match: f"{numbers.digits(match['digits'])} pound", "#"),
     rule(_FREQUENCY, _frequency, "digit."),
     rule(_LEVEL, lambda match: f"flight level {numbers.digits(match['level'])}", ("fl", "letter digit")),

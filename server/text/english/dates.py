@@ -53,8 +53,13 @@ _MONTH_DAY = rf"""
 _DAY_MONTH = rf"""
     (?<![\w.,:$£€]) {_WEEKDAY} (?P<the>[Tt]he[ ])?{_DAY}(?:st|nd|rd|th)?
     (?:[ ]?[-–][ ]?(?P<to>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?)?
-    (?:[ ]|-)(?P<of>of[ ])?(?P<month>{MONTH})(?!\w) (?:(?:,?[ ]|-){_YEAR}(?![\w%]|[.,:]\d))?
+    (?:[ ]|-)(?P<of>of[ ])?(?P<month>{MONTH})(?!\w)
+    (?:(?:,?[ ]|-){_YEAR}(?![\w%]|[.,:]\d)|[ ]'(?P<short>\d\d)(?!\w))?
 """
+_FLIGHT_DATE = (
+    rf"(?<!\w)(?P<day>[0-3]\d)(?P<month>{'|'.join(each.upper() for each in _SHORT_MONTHS)})(?P<year>(?:20)?\d\d)?(?!\w)"
+)
+"""02SEP."""
 _MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?{_YEAR}(?![\w%]|[.,:]\d)"
 _SLASHED = rf"""
     (?P<before>
@@ -73,15 +78,19 @@ _DOTTED_SHORT = r"""
 _DAY_NUMBER = rf"(?<!\w)(?P<weekday>{_DAYS_SHORT})[ ]{_DAY}(?=[ ]?(?:to|and|until|[-–])[ ]?{_DAYS_SHORT}[ ]\d)"
 """The first day of "Sat 14 to Sun 22 Feb"."""
 _SEPTEMBER_11 = r"(?<![\w\-/.])9/11(?![\w/%])"
-_DAY_BEFORE = (
-    rf"(?<![\w.])(?P<day>{_DAYS_SHORT})(?=[ ](?:at[ ])?\d{{1,2}}(?:[:.]\d\d|[ ]?[AaPp]\.?[Mm]|[ ]?[-–][ ]?\d))"
-)
+_DAY_BEFORE = rf"""
+    (?<![\w.])(?P<day>{_DAYS_SHORT})
+    (?= :[ ] | [ ]the[ ]\d | [ ](?:at[ ])?\d{{1,2}}(?: [:.]\d\d | [ ]?[AaPp]\.?[Mm] | [ ]?[-–][ ]?\d ) )
+"""
 _DAY_RANGE = rf"(?<!\w)(?P<start>{_DAYS_SHORT})\.?[ ]?[-–/][ ]?(?P<end>{_DAYS_SHORT})\b"
 _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
 _SPOKEN_RANGE = rf"""
     (?<!\w) (?P<start>(?:{_MONTHS})[ ](?:[a-z]+[ ,\-]{{1,2}}){{0,4}}[a-z]+) [ ]?[-–][ ]? (?=(?:{_MONTHS})[ ][a-z])
 """
 """A range of two dates that earlier rules have put into words."""
+_SPOKEN_DAYS = rf"""
+    (?P<start>of[ ](?:{_MONTHS})) [ ]?[-–][ ]? (?=(?:{_DAYS_LONG},[ ])?the[ ][a-z\-]+[ ]of[ ](?:{_MONTHS}))
+"""
 _COMPACT = (
     r"(?<![\w.,$\-/#])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?![\w\-/]|[.,]\d)"
 )
@@ -141,6 +150,11 @@ def _numeric(match: re.Match[str]) -> str:
     return _spoken(MONTHS[month - 1], day, match["year"])
 
 
+def _flight_date(match: re.Match[str]) -> str:
+    year = f", {_year(match['year'])}" if match["year"] else ""
+    return f"the {numbers.ordinal(int(match['day']))} of {month_name(match['month'])}{year}"
+
+
 def _dotted_short(match: re.Match[str]) -> str:
     day, month = int(match["day"]), int(match["month"])
     if not (1 <= month <= 12 and 1 <= day <= 31):
@@ -166,7 +180,8 @@ def _day_month(match: re.Match[str]) -> str:
     the = match["the"] or ("" if _NO_ARTICLE.search(before) and not weekday else "the ")
     words = f"{the}{words} of {month_name(match['month'])}"
     stop = "." if match[0].endswith(".") and _ends_sentence(match) else ""
-    return (f"{weekday}, " if weekday else "") + words + (f", {_year(match['year'])}" if match["year"] else "") + stop
+    year = match["year"] or match["short"]
+    return (f"{weekday}, " if weekday else "") + words + (f", {_year(year)}" if year else "") + stop
 
 
 def _ends_sentence(match: re.Match[str]) -> bool:
@@ -205,6 +220,7 @@ def _century(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_CENTURY, _century, ("c.", "C")),
+    rule(_FLIGHT_DATE, _flight_date, "digit letter"),
     rule(_FISCAL, _fiscal, "two digits"),
     rule(_SEPTEMBER_11, "nine eleven", "9/11"),
     rule(_ISO, _iso, ("digit-", "digit/", "digit.")),
@@ -220,6 +236,7 @@ RULES: tuple[Rule, ...] = (
     rule(_DAY_MONTH, _day_month, MONTH_WORDS),
     rule(_MONTH_YEAR, _month_year, MONTH_WORDS),
     rule(_SPOKEN_RANGE, r"\g<start> to ", MONTH_WORDS),
+    rule(_SPOKEN_DAYS, r"\g<start> to ", MONTH_WORDS),
     rule(
         _COMPACT,
         lambda match: _spoken(MONTHS[int(match["month"]) - 1], int(match["day"]), match["year"]),

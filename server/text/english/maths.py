@@ -54,6 +54,8 @@ _TOKEN = lazy(
     re.VERBOSE,
 )
 _RELATION = lazy(r"[=<>≤≥≠≈×÷*^²³√+±≡∝·⋅]")
+_MIXED = r"(?<=[=+×÷][ ])\d{1,4}[ ]\d{1,2}/\d{1,2}(?![\w/]|\.\d)"
+"""A mixed number in an expression: = 1 1/2."""
 _POWERED = rf"(?<![\w])(?P<base>{_NUMBER}|[a-zA-Z])(?P<power>{_POWER})(?!\w)"
 _ROOT = r"√\(?(?P<of>\d+(?:\.\d+)?|[a-zA-Z])\)?"
 _SCIENTIFIC = r"(?<![\w.])(?P<number>\d(?:\.\d+)?)[eE](?P<sign>[+-])?(?P<power>\d{1,3})(?![\w])(?P<speed>[ ]m/s(?!\w))?"
@@ -165,6 +167,7 @@ FIRST: tuple[Rule, ...] = (
 """Run before all rules that look for digits."""
 
 RULES: tuple[Rule, ...] = (
+    rule(_MIXED, lambda match: fractions.mixed(match[0]), "digit/"),
     rule(_SCIENTIFIC, _scientific, "digit e"),
     rule(_EXPRESSION, _expression, "operator"),
     rule(_POWERED, _powered, ("^", *_SUPERSCRIPTS)),

@@ -21,7 +21,8 @@ _SPACED = rf"""
     (?P<before>
         \b(?i:{"|".join(_PHONE_WORDS)}) (?:[ ](?:is|us|me|at|number|on|to)){{0,3}} :?[ ]
     )
-    (?P<middle>\d{{3}}) [ .] (?P<last>\d{{4}}) {_AFTER}
+    (?P<middle>\d{{3}}) [ .] (?P<last>\d{{3,4}}) {_AFTER}
+  | (?<=\bon[ ])(?P<third>\d{{3}})[ ](?P<fourth>\d{{3}}){_AFTER}
 """
 """A local number with a space, "555 0142". Without a word such as "call" before it, it could be two numbers."""
 _TRUNK = rf"(?<![\w.\-/$+])0\d{{1,4}}(?:[ \-]\d{{3,8}}){{1,3}}{_AFTER}"
@@ -41,6 +42,7 @@ _SHORT = rf"""
     (?P<before>\b(?i:{"|".join(_CALL_WORDS)})[ ])
     (?P<digits>\d{{3}}) (?! [\w%–\-] | [.,]\d | [ ](?:people|times|men|of)\b )
 """
+_RELAY = r"(?<!\w)(?P<label>TTY|TDD)(?P<link>:?[ ])(?P<digits>\d{3})(?!\w)"
 _SHORT_CODE = r"(?P<before>\b[Tt]ext\b[^.!?\n]{1,40}\bto[ ])(?P<digits>\d{5,6})(?!\w|[.,]\d)"
 
 
@@ -80,6 +82,11 @@ def _free(match: re.Match[str]) -> str:
     return ", ".join([f"one {hundred} hundred", *map(numbers.digits, match["rest"].split())])
 
 
+def _local(match: re.Match[str]) -> str:
+    first, last = match["middle"] or match["third"], match["last"] or match["fourth"]
+    return f"{match['before'] or ''}{numbers.digits(first)}, {numbers.digits(last)}"
+
+
 def _after_words(match: re.Match[str]) -> str:
     return match["before"] + numbers.digits(match["digits"])
 
@@ -87,6 +94,7 @@ def _after_words(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(_VANITY, _vanity, "digit-"),
     rule(_SHORT_CODE, _after_words, ("text",)),
+    rule(_RELAY, lambda match: f"{match['label']}{match['link']}{numbers.digits(match['digits'])}", ("tty", "tdd")),
     rule(_INTERNATIONAL, _international, "+"),
     rule(_CARD, _groups, "digit space digit"),
     rule(_AMEX, _groups, "digit space digit"),
@@ -94,8 +102,8 @@ RULES: tuple[Rule, ...] = (
     rule(_AMERICAN, _american, "digit space digit"),
     rule(
         _SPACED,
-        lambda match: f"{match['before']}{numbers.digits(match['middle'])}, {numbers.digits(match['last'])}",
-        _PHONE_WORDS,
+        _local,
+        (*_PHONE_WORDS, "on"),
     ),
     rule(_FREE, _free, "digit space digit"),
     rule(_FIVE_FIVE, _groups, "digit space digit"),

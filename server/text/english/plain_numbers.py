@@ -33,6 +33,12 @@ _A_MONTH = r"(?<=[\d.])-a-(?=(?:day|night|week|month|year)\b)"
 _ISH = r"(?<=[\d%])-?ish(?!\w)"
 _DOTTED_GROUPS = r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,8}(?![\w.])"
 _SPACED_GROUPS = r"(?<![\w.,\-])[1-9]\d{0,2}(?:[ ]000){1,8}(?![\w\-]|[.,]\d|[ ]\d)"
+_SPACED_COUNT = r"""
+    (?<![\w.,\-]) (?P<first>[1-9]\d{0,2}) [ ] (?P<second>\d{3})
+    (?=[ ](?:reviews?|ratings|people|customers|users|votes|copies|miles|km|residents|inhabitants|views|downloads
+    |students|employees)\b)
+"""
+"""12 651 reviews."""
 _COMMA_DECIMAL = r"(?<![\w.,])\d{1,3}(?:\.\d{3})+,\d{1,2}(?![\w,]|\.\d)"
 """1.234,56: the decimal comma after dots between groups."""
 _INDIAN_GROUPS = r"(?<![\w.,])\d{1,2}(?:,\d{2})+,\d{3}(?![\d,])"
@@ -79,6 +85,7 @@ FIRST: tuple[Rule, ...] = (
     rule(_COMMA_DECIMAL, lambda match: match[0].replace(".", "").replace(",", "."), "digit."),
     rule(_INDIAN_GROUPS, lambda match: match[0].replace(",", ""), ","),
     rule(_SPACED_GROUPS, lambda match: match[0].replace(" ", ""), " 000"),
+    rule(_SPACED_COUNT, r"\g<first>\g<second>", "digit space digit"),
     rule(_EURO_GROUPS, lambda match: match[0].replace(".", ""), _EURO_NEEDS),
     rule(_EURO_CENTS, lambda match: match[0].replace(".", "").replace(",", "."), _EURO_NEEDS),
 )

@@ -103,7 +103,9 @@ _MENU = r"""
 """A path through menus: Settings > Sound > Volume."""
 _APPROXIMATELY = r"[~∼](?=[ ]?[a-z])"
 _HASH = r"(?<!\w)\#(?=\s?\w)"
-_HASH_KEY = r"(?<=\w[ ])\#(?=[ ](?:to|key|when|for|sign|again|or|and)\b)|(?i:(?<=press[ ])|(?<=hit[ ]))\#(?!\w)"
+_HASH_KEY = (
+    r"(?<=\w[ ])\#(?=[ ](?:to|key|when|for|sign|again|or|and)\b)|(?i:(?<=press[ ])|(?<=hit[ ])|(?<=by[ ]))\#(?!\w)"
+)
 """The key of a telephone: "press #", "or # to finish"."""
 _VERB_BEFORE = lazy(r"(?:\b(?:is|are|was|were|be|been|remains?|stays?)|'s|'re)$")
 

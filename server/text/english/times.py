@@ -38,6 +38,12 @@ _DOTTED_BEFORE = r"""
     (?<![\w.]) (?P<hour>[01]?\d|2[0-3])\.(?P<minute>[0-5]\d)
     (?(before)(?![\w.%]|[ ](?:percent|million|billion|dollars|pounds|euros|miles|meters|seconds|inch|release|version)))
 """
+_DOTTED_LISTED = r"(?<=[a-z][ ])(?P<hour>1[0-2]|[1-9])\.(?P<minute>[0-5]\d)(?=[,;]|[ ][A-Z]|\.?$)"
+"""A time in a list of times: "Matins 9am, Eucharist 10.45"."""
+_PACES = {"km": "kilometer", "mi": "mile", "mile": "mile", "500m": "five hundred meters", "100m": "hundred meters"}
+_PACE = rf"(?<=\d:[0-5]\d)[ ]?/[ ]?(?P<unit>{'|'.join(_PACES)})(?!\w)"
+"""The distance of a pace: 5:30/km."""
+_HALF_SOMEWHERE = lazy(r"\d[ ]?[ap]\.?m\b")
 _LEADING_ZERO = r"""
     (?P<before> ^ | \b(?i:at|by|until|till|from|since|before|after|around|about)[ ] | @[ ]? ) (?<![\w.])
     (?P<hour>0\d)(?P<minute>[0-5]\d) (?![\w\-]|[.,:]\d|[ ](?:hours|hrs|h)\b|[ ]\d)
@@ -184,6 +190,12 @@ def _dotted_before(match: re.Match[str]) -> str:
     return match["before"] + clock(int(match["hour"]), int(match["minute"]))
 
 
+def _dotted_listed(match: re.Match[str]) -> str:
+    if not _HALF_SOMEWHERE.search(match.string):
+        return match[0]
+    return clock(int(match["hour"]), int(match["minute"]))
+
+
 def _leading_zero(match: re.Match[str]) -> str:
     hour, minute = int(match["hour"]), int(match["minute"])
     before = "at " if match["before"].startswith("@") else match["before"]
@@ -199,6 +211,8 @@ def _military(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(_PACE, lambda match: f" per {_PACES[match['unit']]}", "digit:"),
+    rule(_DOTTED_LISTED, _dotted_listed, "digit."),
     rule(_CLOCK_RANGE, _clock_range, "digit:"),
     rule(_NOON, _noon, ("noon", "midnight")),
     rule(_FROM_TO, _hour_range, "digit am"),

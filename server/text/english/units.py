@@ -57,7 +57,9 @@ _SIZES = rf"""
 """
 _TIMES = frozenset(("second", "minute", "hour"))
 _NUMBERED_PLACE = lazy(
-    r"(?<!\w)(?:exit|room|gate|apt|apartment|suite|seat|unit|flat|bus|route|highway)[ ]$", re.IGNORECASE
+    r"(?<!\w)(?:exit|track|platform|terminal|pier|dock|stand|lane|zone|section|row|level|floor|table|locker|bay|aisle|car|"
+    r"coach|block|building|door|berth|box|room|gate|apt|apartment|suite|seat|unit|flat|bus|route|highway)[ ]$",
+    re.IGNORECASE,
 )
 """Places whose numbers may end with a letter: "Exit 27B" is no amount."""
 _SIZES_IN_WORDS = rf"""

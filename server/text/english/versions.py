@@ -51,6 +51,7 @@ _DASHED = r"""
     (?<![\w.\-]) (?<!\b[Gg]rade[ ])(?<!\b[Gg]rades[ ]) (?P<name>gpt|[A-Z][A-Za-z]{0,15}) -
     (?P<number>\d{1,4}) (?P<point>\.\d{1,2})? (?P<letter>[a-z]{0,2}) (?: -(?=[A-Za-z]) | (?![\w\-]|\.\d) )
 """
+_NAME_BEFORE = lazy(r"\b[A-Z][A-Za-z]+ $")
 _ENGINES = frozenset(("V6", "V8", "V10", "V12"))
 _ENGINE_AROUND = lazy(r"\b(?:engines?|motors?|hp|horsepower|torque|turbo|twin|diesel|cars?|cylinders?)\b")
 """Words beside which these are no versions. V8 is never one: it is also an engine of JavaScript."""
@@ -77,6 +78,8 @@ def _suffix(match: re.Match[str]) -> str:
 def _v(match: re.Match[str]) -> str:
     if match[0] == "V8" or (match[0] in _ENGINES and _ENGINE_AROUND.search(match.string)):
         return f"V {numbers.cardinal(int(match['number']))}"
+    if match["v"] == "V" and "." not in match[0] and _NAME_BEFORE.search(match.string, 0, match.start()):
+        return f"V {numbers.grouped(match['number'])}"
     head = "version " if match["v"] else ""
     x = " point X" if match.groupdict().get("x") else ""
     return head + version(match["number"]) + x + _suffix(match)

@@ -61,6 +61,8 @@ _HASHTAG = r"""
     (?<![\w&\#]) \# (?!(?:include|define|ifn?def|endif|pragma|undef)\b)
     (?P<tag> [^\W\d_]\w{1,99} | \d{1,4}(?:[A-Z]\w|[a-z]\w\w)\w{0,99} )
 """
+_CODE = r"(?<![\w&#])\#(?P<code>(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z\d]{4,12})(?!\w)"
+"""A code of capitals and digits: #QX81T."""
 _MENTION = r"(?<![\w@.])@(?P<name>[A-Za-z][\w]{0,49}(?:[.\-]\w{1,49}){0,3})"
 _TRAILING = ".,;:!?"
 
@@ -135,6 +137,7 @@ def _lowered(words: str) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(_CODE, lambda match: f"number {letters.spell(' '.join(match['code']))}", "#"),
     rule(_MAIL, _mail, "@"),
     rule(_URL, _url, ("dotted", "://", "localhost:")),
     rule(_HASHTAG, _hashtag, "#"),

@@ -57,6 +57,7 @@ def test_cleaning_leaves_no_control_characters(text):
         ("if x <3 then", "if x <3 then"),
         ("👨‍👩‍👧‍👦👨‍👩‍👧‍👦 so x <3 holds", "so x <3 holds"),
         ("ratio 3:2, C:/, a:b, (8)", "ratio 3:2, C:/, a:b, (8)"),
+        ("83 cats for $4.83, 8) seat 8D, x =3", "83 cats for $4.83, 8) seat 8D, x =3"),
         ("© 2024 ™ → ✓", "© 2024 ™ →"),
         ("no emoji at all", "no emoji at all"),
     ],
