@@ -266,6 +266,7 @@ RULES: tuple[Rule, ...] = (
         first_words(_UPPER_TITLES),
     ),
     rule(r"(?P<before>^|[a-z][ ])(?P<initial>[A-Z])\.(?=[ ][a-z]{3})", r"\g<before>\g<initial>", "initial"),
+    rule(r"(?<![\w.])ST\.?(?=[ ][A-Z]{4})", "Saint", ("st",)),
     rule(_VERSUS, r"\g<first> versus ", (" v. ", " v ")),
     rule(_COUNTY, "County", "Co."),
     rule(r"(?<!\w)nr\.?(?=[ ](?:the\b|[A-Z]))", "near", ("nr",)),

@@ -8,6 +8,7 @@ from server.text.english import dates, letters, roman
 from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS, TITLES
 from server.text.english.abbreviation_words import WORDS as ABBREVIATIONS
 from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS, WORDS
+from server.text.english.first_names import FIRST_NAMES
 from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.english.unit_words import UNITS
 from server.text.patterns import lazy
@@ -108,6 +109,8 @@ def _sentence(match: re.Match[str]) -> str:
             return word
         if lower in ABBREVIATIONS or f"{lower}." in ABBREVIATIONS or lower in UNITS:
             return lower
+        if word.capitalize() in FIRST_NAMES:
+            return word.capitalize()
         if not letters.pronounceable(lower.replace("'", "")) and len(word) <= _LONGEST_SPELLED:
             return word
         street = text[match.end() : match.end() + 6].strip(" .,")
@@ -175,6 +178,11 @@ EARLY: tuple[Rule, ...] = (rule(_ALL_CAPITALS, _sentence, "capitals"),)
 RULES: tuple[Rule, ...] = (
     rule(_SPECIAL, _special, first_words((*_SPECIAL_WORDS, *_UNCHANGED))),
     rule(r"(?<!\w)(?P<mc>Ma?c)(?P<name>[A-Z]{3,20})(?P<tail>'S)?(?!\w)", _mc, ("Mc", "Mac")),
+    rule(
+        r"(?:(?<=^)|(?<=[.!?\"][ ]))IT(?=[ ](?:was|is|had|has|would|will|may|might|can|could|must|seemed|took|came)\b)",
+        "It",
+        ("it",),
+    ),
     rule(_LINE, _line, "capitals"),
     rule(_ALONE, _alone, "capitals"),
     rule(_MIXED, _mixed, "hump"),

@@ -180,6 +180,15 @@ _JOINED = r"(?<![\w.@/\-])[A-Za-z_]\w{1,40}(?:\.[A-Za-z_]\w{1,40}){1,6}(?![\w@/\
 _INDEXED = r"(?<![\w.])[a-z_]\w{0,60}\[[\w.:'\"\-]{1,40}\]"
 _PLURAL = lazy(r"\w+\((?:s|es)\)")
 _FUNCTION = lazy(r"[fghFGH]\([a-z0-9](?:, ?[a-z0-9]){0,3}\)")
+_PROSE = (
+    "and|but|or|nor|so|yet|for|if|as|the|an?|i|it|he|she|they|we|you|that|this|these|those|which|who|whom|what|when|where|"
+    "why|how|then|there|in|on|at|of|to|with|by|from|his|her|my|your|our|their|its|oh|ah|well|not|no|yes|is|was|were|are"
+)
+"""Words that begin the rest of a sentence after a dash that is typed as two hyphens."""
+_FLAG = rf"""
+    (?: (?<![^\s(\[`=|/]) | (?<=[\s(\[,=/]["']) | (?<=^["']) ) -- (?!(?i:{_PROSE})(?![\w\-])) [a-zA-Z][\w\-]{{0,40}} (?![\w\-]|'\w)
+  | (?<=[^\s.?!\]][ ]) -[a-zA-Z]{{1,2}} (?![\w\-])
+"""
 _LOGIC = ("===", "!==", "==", "!=", "<=", ">=", ":=", "=>", "->", "&&", "||", "+=", "-=", "*=", "/=")
 _CODE_LIKE = lazy(r"[_\d.=\"']|^\w*[a-z][A-Z]")
 
@@ -229,7 +238,7 @@ RULES: tuple[Rule, ...] = (
     rule(_CAMEL, _camel_case, "hump"),
     rule(_PASCAL, lambda match: identifier(match[0]), "hump"),
     rule(
-        r"(?<![\w\-])(?:--[a-zA-Z][\w\-]{0,40}|(?<=[^\s.?!\]][ ])-[a-zA-Z]{1,2})(?![\w\-])",
+        _FLAG,
         lambda match: _flag(match[0]),
         (" -", "--"),
     ),

@@ -6,6 +6,7 @@ import re
 
 from server.text.english import numbers
 from server.text.english.acronym_words import CUSTOM, LETTERS, NAMES, SHORT_WORDS, WORDS
+from server.text.english.first_names import FIRST_NAMES
 from server.text.patterns import lazy
 
 _PIECES = lazy(r"\d+|[^\W\d_]|&")
@@ -64,7 +65,7 @@ def acronym(word: str) -> str:
         return CUSTOM[word]
     if word in LETTERS:
         return spell(word)
-    if word in WORDS:
+    if word in WORDS or word.capitalize() in FIRST_NAMES:
         return word.capitalize()
     if lower in SHORT_WORDS:
         return lower
@@ -82,7 +83,7 @@ def emphasized(word: str) -> str:
         return CUSTOM[word]
     if word in LETTERS:
         return spell(word)
-    if word in WORDS:
+    if word in WORDS or word.capitalize() in FIRST_NAMES:
         return word.capitalize()
     return lower if pronounceable(lower) or len(word) > _LONGEST_SPELLED else spell(word)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import numbers
+from server.text.english.first_names import FIRST_NAMES
 from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
@@ -48,23 +49,14 @@ _OXIDATION = r"(?<=[a-z])\((?P<roman>I{1,3}|IV|VI{0,2})\)"
 """The charge of an ion: iron(III)."""
 _LONG = r"(?<![\w'\-.])(?:X{1,2}I{2,3}|VI{2,3}|X{1,2}VI{0,3}|X{1,2}I[VX]|XXI)(?![\w'\-])(?<!XV)(?<!XXV)"
 """A numeral of three and more letters that stands alone: XVI."""
-_FIRST_NAMES = frozenset(
-    """
-    James John Robert Michael William David Richard Joseph Thomas Charles Christopher Daniel Matthew Anthony Mark Donald
-    Steven Paul Andrew Joshua Kenneth Kevin Brian George Edward Ronald Timothy Jason Jeffrey Ryan Jacob Gary Nicholas
-    Eric Jonathan Stephen Larry Justin Scott Brandon Benjamin Samuel Gregory Frank Alexander Raymond Patrick Jack Dennis
-    Jerry Tyler Aaron Jose Henry Adam Douglas Nathan Peter Zachary Kyle Walter Harold Carl Jeremy Keith Roger Gerald
-    Ethan Arthur Terry Christian Sean Lawrence Austin Joe Noah Jesse Albert Bryan Billy Bruce Willie Jordan Dylan Alan
-    Ralph Gabriel Roy Juan Wayne Eugene Logan Randy Louis Russell Vincent Philip Bobby Johnny Bradley Thurston Ken
-    Hank Marcus Cornelius Theodore Oliver Hunter Davis Trey Efrem Fred Howard Earl Leon Martin
-    """.split()
-)
 _AFTER_ONE = lazy(r"\s*(?:$|[.,:;)!?\-]|(?:of|and|or|to|in|is|was|has|diabetes|error|errors|by|on)\b)")
 _LOWER_CASE = frozenset("chapter part act scene page pages volume vol section appendix".split())
 """Words before numerals in lower case: page iv."""
-_VERBS_AFTER_I = frozenset(
-    "am was have had will would think thought saw know knew said met did do can could should".split()
+_AFTER_FIRST = frozenset(
+    "of and or in to at by was is had did who died ruled reigned became succeeded ascended himself herself on for from "
+    "with then also his her".split()
 )
+"""Words after which "Charles I" is the king. Before another verb, "Mary I spoke to", it is the pronoun."""
 
 
 def value(text: str) -> int:
@@ -93,7 +85,7 @@ def _king(match: re.Match[str]) -> str:
     roman, name, after = match["roman"], match["word"].strip(), match["after"] or ""
     if roman in ("C", "D", "L", "M") or (roman == "X" and name in _NOT_BEFORE_X):
         return match[0]
-    if roman == "I" and after.strip() in _VERBS_AFTER_I and after.strip() not in ("was", "had", "did"):
+    if roman == "I" and after and after.strip() not in _AFTER_FIRST:
         return match[0]
     if roman == "V" and after.strip() in ("neck", "for"):
         return match[0]
@@ -102,7 +94,7 @@ def _king(match: re.Match[str]) -> str:
 
 def _person(match: re.Match[str]) -> str:
     names = match["names"]
-    if names.split()[0] not in _FIRST_NAMES:
+    if names.split()[0] not in FIRST_NAMES:
         return match[0]
     return f"{names}the {numbers.ordinal(value(match['roman']))}"
 
