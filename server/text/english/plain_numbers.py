@@ -33,6 +33,12 @@ _A_MONTH = r"(?<=[\d.])-a-(?=(?:day|night|week|month|year)\b)"
 _ISH = r"(?<=[\d%])-?ish(?!\w)"
 _DOTTED_GROUPS = r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,8}(?![\w.])"
 _SPACED_GROUPS = r"(?<![\w.,\-])[1-9]\d{0,2}(?:[ ]000){1,8}(?![\w\-]|[.,]\d|[ ]\d)"
+_OLD_ORDINAL = r"""
+    (?<![\w.,]) (?P<number>\d?[23])d
+    (?=[ ](?:of|day|inst|ult|instant|ultimo|Congress|session|[Rr]egiment|[Cc]avalry|[Ii]nfantry|[Dd]ivision
+    |January|February|March|April|May|June|July|August|September|October|November|December)\b)
+"""
+"""2d of July: the ordinals of older American texts."""
 _SPACED_COUNT = r"""
     (?<![\w.,\-]) (?P<first>[1-9]\d{0,2}) [ ] (?P<second>\d{3})
     (?=[ ](?:reviews?|ratings|people|customers|users|votes|copies|miles|km|residents|inhabitants|views|downloads
@@ -78,6 +84,7 @@ def _trailing(match: re.Match[str]) -> str:
 
 
 FIRST: tuple[Rule, ...] = (
+    rule(_OLD_ORDINAL, lambda match: f"{match['number']}{'nd' if match['number'][-1] == '2' else 'rd'}", "digit h"),
     rule(_ISH, " ish", "ish"),
     rule(r"\+[ ]?/[ ]?[-−]", "±", "/"),
     rule(_A_MONTH, " a ", "-a-"),

@@ -47,7 +47,7 @@ _NUMERALS = r"X{0,3}(?:IX|IV|V?I{1,3}|V)|X{1,3}"
 _SPAN = rf"(?<![\w.\-])(?P<start>{_NUMERALS})[-–](?P<end>{_NUMERALS})(?![\w\-])(?<!X-X)(?<!I-I)"
 _OXIDATION = r"(?<=[a-z])\((?P<roman>I{1,3}|IV|VI{0,2})\)"
 """The charge of an ion: iron(III)."""
-_LONG = r"(?<![\w'\-.])(?:X{1,2}I{2,3}|VI{2,3}|X{1,2}VI{0,3}|X{1,2}I[VX]|XXI)(?![\w'\-])(?<!XV)(?<!XXV)"
+_LONG = r"(?<![\w'\-.])(?:X{1,2}I{2,3}|VI{2,3}|X{1,2}VI{0,3}|X{1,2}I[VX]|XXI)(?![\w'\-])(?<!\bXV)"
 """A numeral of three and more letters that stands alone: XVI."""
 _AFTER_ONE = lazy(r"\s*(?:$|[.,:;)!?\-]|(?:of|and|or|to|in|is|was|has|diabetes|error|errors|by|on)\b)")
 _LOWER_CASE = frozenset("chapter part act scene page pages volume vol section appendix".split())
@@ -118,6 +118,11 @@ def _span(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(
+        r"(?<!\w)(?P<roman>X{0,3}(?:IX|IV|VI{0,3}|I{1,3}|X))th(?!\w)",
+        lambda match: numbers.ordinal(value(match["roman"])),
+        ("Vth", "Xth", "Ith"),
+    ),
     rule(_SPAN, _span, "roman"),
     rule(_OXIDATION, lambda match: f" {numbers.cardinal(value(match['roman']))}", ("(I", "(V")),
     rule(

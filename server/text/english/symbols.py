@@ -85,7 +85,7 @@ _ALL = "".join(_SIMPLE)
 _ABBREVIATED_AND = r"(?<!\w)(?P<first>[A-Z]{1,3})&(?P<second>[A-Z]{1,3})(?!\w)"
 _ANY_KEY = "|".join(_KEYS)
 _KEY = rf"""
-    (?<!\w) (?:{_ANY_KEY}) [ ]?[+\-][ ]? (?:(?:{_ANY_KEY})[ ]?[+\-][ ]?)? \w{{1,10}} (?!\w)
+    (?<!\w) (?![Ww]in-win) (?:{_ANY_KEY}) [ ]?[+\-][ ]? (?:(?:{_ANY_KEY})[ ]?[+\-][ ]?)? \w{{1,10}} (?!\w)
 """
 _OR = r"""
     (?<![\w/]) (?P<first>(?i:he|she|his|her|him|yes|true)) / (?P<second>(?i:she|he|hers?|him|his|no|false)) (?![\w/])
