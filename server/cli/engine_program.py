@@ -20,15 +20,19 @@ def run_engine_program(module: str, *arguments: str, environment: Mapping[str, s
         environment: variables in addition to those of this process, whose own values take precedence.
     """
     command = [sys.executable, "-m", module, *arguments]
-    # While Popen starts the program, a KeyboardInterrupt would leave it running. The program needs no SIGINT.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    interrupts: list[int] = []
+    # While Popen starts the program, a KeyboardInterrupt would leave it running. A signal mask would not prevent that,
+    # because other threads receive signals, too.
+    handler = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
     try:
         with subprocess.Popen(command, env={**environment, **os.environ}, start_new_session=True) as program:
             try:
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+                signal.signal(signal.SIGINT, handler)
+                if interrupts:
+                    raise KeyboardInterrupt
                 return program.wait()
             except BaseException:
                 program.kill()
                 raise
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, handler)
