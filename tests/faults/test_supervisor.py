@@ -226,17 +226,17 @@ def test_a_process_whose_parent_has_already_ended_exits_at_once() -> None:
 ADDITIONAL = """
 import mmap, socket
 
-HANGING = mmap.mmap(-1, 1)
+HANGING, WAITS = mmap.mmap(-1, 1), False
 
 def serve_additional(connection, listener, heartbeat):
-    connection.sendall(b"connected")
     say(f"additional {os.getpid()}")
-    asyncio.run(run_additional(heartbeat))
+    asyncio.run(run_additional(connection, heartbeat))
     return 0
 
-async def run_additional(heartbeat):
+async def run_additional(connection, heartbeat):
     stop_signals = asyncio.Queue()
     asyncio.get_running_loop().add_signal_handler(supervisor.STOP_SIGNAL, stop_signals.put_nowait, None)
+    connection.sendall(b"connected")
     beating = asyncio.create_task(heartbeat.run())
     await asyncio.sleep(0)
     if HANGING[0]:
@@ -247,18 +247,24 @@ async def run_additional(heartbeat):
 
 serve_main = front
 def front(heartbeat):
+    connections = []
     for _ in range(2):
         _, (descriptor,), _, _ = socket.recv_fds(additional.arrivals, 1, 1)
-        say(socket.socket(fileno=descriptor).recv(100).decode())
-    return serve_main(heartbeat)
+        connections.append(socket.socket(fileno=descriptor))
+        say(connections[-1].recv(100).decode())
+    code = serve_main(heartbeat)
+    for connection in connections if WAITS else ():
+        connection.recv(100)  # until the additional process ends
+    return code
 
 additional = AdditionalProcesses(serve_additional, lambda: socket.create_server(("127.0.0.1", 0)), 2)
 """
-"""Two additional processes. HANGING: whether the event loop of the next one hangs."""
+"""Two additional processes. HANGING: whether the event loop of the next one hangs. WAITS: whether the main process ends
+after the others, as it does in a server."""
 
 
 def test_additional_processes_are_connected_to_the_main_one_and_stop_with_it() -> None:
-    command = SupervisorProcess(ADDITIONAL)
+    command = SupervisorProcess(f"{ADDITIONAL}\nWAITS = True")
     for _ in range(2):
         command.wait_for("connected")
     command.wait_for("front")

@@ -96,6 +96,10 @@ _VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.?[ ](?=[A-Z][a-z])"
 _WORD = rf"(?<![\w./@])(?<!slash[ ])(?P<word>{alternatives(_ALL_WORDS)})(?![\w/@]|'\w)"
 _COUNTY = rf"(?<!\w)Co\.(?=[ ](?:Rd\b|Road\b|{'|'.join(_COUNTIES)}))"
 _BARE_COMPANIES = {"Ltd": "Limited", "Utd": "United", "Plc": "P L C"}
+_AGES = (
+    r"\b(?P<before>(?:[Uu]nder|[Oo]ver))(?:-|(?<=\b[Tt]he[ ]under)[ ]|(?<=\b[Tt]he[ ]over)[ ])(?P<age>\d{1,3})s(?!\w)"
+)
+"""under-16s."""
 _BORN = r"(?<![\w.])[bd]\.[ ](?=(?:c\.[ ]?)?(?:\d{1,2}[ ][A-Z]|[A-Z][a-z]+[ ]\d|1\d{3}|20\d\d))"
 """The dates of a life: b. 12 June 1901."""
 _TO = r"""
@@ -212,11 +216,16 @@ def _to(match: re.Match[str]) -> str:
     return f"{match['before']}to" if _CHAT_SOMEWHERE.search(match.string) else match[0]
 
 
+def _plural_age(text: str) -> str:
+    return numbers.plural_number(numbers.cardinal(int(text)))
+
+
 def _battery(match: re.Match[str]) -> str:
     return "triple A" if match["third"] else "double A"
 
 
 EARLY: tuple[Rule, ...] = (
+    rule(_AGES, lambda match: f"{match['before']} {_plural_age(match['age'])}", "digit letter"),
     rule(_BORN, lambda match: "born " if match[0][0] == "b" else "died ", ("b.", "d.")),
     rule(_TO, _to, "2"),
     rule(_FOR, r"\g<before>for", "4"),
@@ -225,7 +234,7 @@ EARLY: tuple[Rule, ...] = (
     rule(r"(?<!\w)403[ ]?\(?b\)?(?!\w)", "four oh three B", "403"),
     rule(
         r"(?<!\w)U(?P<age>\d{1,2})s(?!\w)",
-        lambda match: f"under {numbers.plural_number(numbers.cardinal(int(match['age'])))}",
+        lambda match: f"under {_plural_age(match['age'])}",
         "letter digit",
     ),
     rule(r"(?i:(?P<before>\b(?:thx|thanks|ty|tks)[ ])4(?=[ ]))", r"\g<before>for", "4"),

@@ -17,6 +17,11 @@ _DECADE_BEFORE = lazy(
     re.IGNORECASE | re.VERBOSE,
 )
 """Words before a decade: "the 90s". Without one, "90s" is a duration."""
+_DECADE_AFTER = lazy(
+    r"[ -](?:music|songs?|movies?|films?|rock|pop|hip|hits?|fashion|kids?|shows?|sitcoms?|style|hair|vibes?|nostalgia|"
+    r"cartoons?|bands?|era|aesthetic|classics?|babies|baby|playlist|party|throwback|themed?)\b"
+)
+"""Words after a decade: "90s music"."""
 _DECADES = r"(?<![\w.,$€£])(?P<start>(?:1\d|20)\d0)s[ ]?[-–][ ]?'?(?P<end>(?:1\d|20)?\d0)'?s(?!\w)"
 _MANY_OF = r"(?<![\w.,$€£])(?P<number>1(?:0{1,3}|,000))s(?=[ ]of\b)"
 _MANY = {"10": "tens", "100": "hundreds", "1000": "thousands"}
@@ -71,7 +76,11 @@ def _decade(match: re.Match[str]) -> str:
         return numbers.decade(int(century + tens)) if len(century) > 1 or tens != "00" else match[0]
     if tens == "00":
         return match[0]
-    if match["apostrophe"] or _DECADE_BEFORE.search(match.string, max(0, match.start() - 8), match.start()):
+    if (
+        match["apostrophe"]
+        or _DECADE_BEFORE.search(match.string, max(0, match.start() - 8), match.start())
+        or _DECADE_AFTER.match(match.string, match.end())
+    ):
         return numbers.decade(int(tens))
     return match[0]
 
