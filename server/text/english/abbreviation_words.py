@@ -40,6 +40,11 @@ TITLES: dict[str, str] = {
     "Sec": "Secretary",
     "Amb": "Ambassador",
     "Atty": "Attorney",
+    "Wm": "William",
+    "Chas": "Charles",
+    "Geo": "George",
+    "Jas": "James",
+    "Thos": "Thomas",
 }
 """Titles before a name with a capital. ``BARE_TITLES`` can lack the full stop."""
 BARE_TITLES = ("Mr", "Mrs", "Ms", "Mx", "Prof", "Mt", "Lt", "Sgt", "Capt", "Col")
@@ -67,8 +72,6 @@ NUMBERED: dict[str, str] = {
     "ch": "chapter",
     "chs": "chapters",
     "Chs": "chapters",
-    "secs": "sections",
-    "arts": "articles",
     "eqs": "equations",
     "Chap": "chapter",
     "chap": "chapter",
@@ -87,8 +90,6 @@ NUMBERED: dict[str, str] = {
     "rm": "room",
     "Ext": "extension",
     "ext": "extension",
-    "Exp": "expires",
-    "exp": "expires",
     "Pt": "part",
     "pt": "part",
     "Ln": "line",
@@ -116,7 +117,7 @@ NUMBERED: dict[str, str] = {
 }
 """Abbreviations before a number."""
 
-BARE_NUMBERED = "Fig Figs Vol Ch Apt Ste Rm Ext Flt Hwy Rte Bldg Lvl Lv".split()
+BARE_NUMBERED = "Fig Figs Vol Apt Ste Rm Ext Flt Hwy Rte Bldg Lvl Lv".split()
 """Those that can lack the full stop."""
 
 STREETS: dict[str, str] = {
@@ -208,28 +209,13 @@ WORDS: dict[str, str] = {
     "rm.": "room",
     "rms.": "rooms",
     "opp.": "opposite",
-    "Wm.": "William",
-    "Chas.": "Charles",
-    "Geo.": "George",
-    "Jas.": "James",
-    "Thos.": "Thomas",
-    "Ont.": "Ontario",
-    "Que.": "Quebec",
-    "Alta.": "Alberta",
-    "Sask.": "Saskatchewan",
     "mtg.": "meeting",
-    "mtg": "meeting",
-    "mtgs": "meetings",
     "bdrm": "bedroom",
     "bdrm.": "bedroom",
     "bdrms": "bedrooms",
-    "pkg": "package",
-    "pkgs": "packages",
     "OBO": "or best offer",
     "obo": "or best offer",
     "sm.": "small",
-    "bbl": "barrels",
-    "bbls": "barrels",
     "excl.": "excluding",
     "orig.": "originally",
     "qty.": "quantity",

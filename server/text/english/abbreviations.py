@@ -65,7 +65,8 @@ _TITLE_ALONE = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Prof)\.?(?=\s*[.,!?]?\s*$)"
 _TITLE_AND = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Messrs)\.?(?=[ ](?:and|&|or)[ ](?:Mr|Mrs|Ms|Dr|the|his|her)\b)"
 _NUMBERED = rf"""
     (?<![\w.])
-    (?: (?P<word>{alternatives(NUMBERED)})\.[ ]?(?=\#?\d|[IVX]+\b|[ivxl]{{2,7}}(?!\w))
+    (?: (?P<word>{alternatives(NUMBERED)})\.[ ]?
+        (?= \#?\d | [IVX]+\b | (?<=[pPhHlLcCgG]\.[ ])(?:x{{0,3}}(?:ix|iv|vi{{0,3}}|i{{2,3}})|xi|x{{2,3}}i?)(?!\w) )
       | (?P<bare>{alternatives(BARE_NUMBERED)})[ ](?=\#?\d) )
 """
 _STREET = rf"""
@@ -94,27 +95,32 @@ _INITIAL_BEFORE = lazy(
 )
 _VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.?[ ](?=[A-Z][a-z])"
 _WORD = rf"(?<![\w./@])(?<!slash[ ])(?P<word>{alternatives(_ALL_WORDS)})(?![\w/@]|'\w)"
-_COUNTY = rf"(?<!\w)Co\.(?=[ ](?:Rd\b|Road\b|{'|'.join(_COUNTIES)}))"
+_COUNTY = rf"(?<!\w)(?<!&[ ])(?<!and[ ])Co\.(?=[ ](?:Rd\b|Road\b|{'|'.join(_COUNTIES)}))"
+_PROVINCES = {"Ont": "Ontario", "Que": "Quebec", "Alta": "Alberta", "Sask": "Saskatchewan"}
 _BARE_COMPANIES = {"Ltd": "Limited", "Utd": "United", "Plc": "P L C"}
+_EXPIRES = rf"(?<!\w)(?i:exp)\b\.?[ ](?=\d{{1,2}}/\d{{1,4}}|{dates.MONTH}[ ])"
 _AGES = (
     r"\b(?P<before>(?:[Uu]nder|[Oo]ver))(?:-|(?<=\b[Tt]he[ ]under)[ ]|(?<=\b[Tt]he[ ]over)[ ])(?P<age>\d{1,3})s(?!\w)"
 )
 """under-16s."""
-_BORN = r"(?<![\w.])[bd]\.[ ](?=(?:c\.[ ]?)?(?:\d{1,2}[ ][A-Z]|[A-Z][a-z]+[ ]\d|1\d{3}|20\d\d))"
+_BORN = r"(?:(?<=\()|(?<=[,;][ ]))[bd]\.[ ](?=(?:c\.[ ]?)?(?:\d{1,2}[ ][A-Z]|[A-Z][a-z]+[ ]\d|1\d{3}|20\d\d))"
 """The dates of a life: b. 12 June 1901."""
 _TO = r"""
-    \b (?P<before> (?:coming|going|go|wants?|wanna|have|need|got|talk|back|what|how|where|when|nice|used)[ ] )
-    2 (?=[ ][a-z])
+    \b (?: (?P<before>(?:coming|going|wanna|nice)[ ])
+            2(?=[ ](?!\w+s\b|people\b|kids\b|more\b|or\b|of\b|men\b|women\b)[a-z])
+          | (?P<modal>(?:have|need|got|wants?|used|what|how|where|when|go|back|talk)[ ])
+            2(?=[ ](?:go|be|do|see|get|tell|find|finish|come|meet|call|talk|send|say|eat|wear|make|buy|know|sleep|work
+              |leave|stay|play|watch|bed|school|church|u|you)\b) )
 """
 _FOR = r"""
     \b (?P<before> (?:works|good|great|time|ready|waiting|looking|best|fine|bad|up|money|asking)[ ] )
     4 (?=[ ](?:me|u|you|us|the|it|that|this|now|him|her|them)\b)
 """
-_CHAT_SOMEWHERE = lazy(r"(?<!\w)(?:u|ur|r|lol|pls|plz|thx|tbh|idk|2nite|2day|tmrw|rn|gonna)(?!\w)")
+_CHAT_SOMEWHERE = lazy(r"(?<!\w)(?:u|ur|pls|plz|thx|tbh|idk|2nite|2day|tmrw|rn|gonna)(?!\w)")
 _NUMBER_OF = r"""
     \b (?P<noun>batch|model|order|phone|serial|part|case|item|unit|tracking|account|ref|reference|confirmation|policy
     |license|licence|passport|invoice|booking|flight|room|member|registration)[ ]no\b\.
-    (?=[ ](?:[A-Z\d]|ending|is|was|below|above))
+    (?=[ ](?:[A-Z]{0,4}\d|ending))
 """
 _ESTIMATED = r"(?<![\w.])(?P<word>[Ee])st\.(?=[ ](?!(?:in[ ])?\d{4}))"
 _DEGREE = r"(?<![\w.])(?P<word>M\.?D|B\.?A|M\.?A|M\.?B\.?A|Ed\.?D|D\.?D\.?S|J\.?D)\.(?=\W|$)"
@@ -213,7 +219,8 @@ def _starts_sentence(match: re.Match[str]) -> bool:
 
 
 def _to(match: re.Match[str]) -> str:
-    return f"{match['before']}to" if _CHAT_SOMEWHERE.search(match.string) else match[0]
+    before = match["before"] or match["modal"]
+    return f"{before}to" if _CHAT_SOMEWHERE.search(match.string) else match[0]
 
 
 def _plural_age(text: str) -> str:
@@ -225,6 +232,7 @@ def _battery(match: re.Match[str]) -> str:
 
 
 EARLY: tuple[Rule, ...] = (
+    rule(_EXPIRES, "expires ", ("exp",)),
     rule(_AGES, lambda match: f"{match['before']} {_plural_age(match['age'])}", "digit letter"),
     rule(_BORN, lambda match: "born " if match[0][0] == "b" else "died ", ("b.", "d.")),
     rule(_TO, _to, "2"),
@@ -278,6 +286,22 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])ST\.?(?=[ ][A-Z]{4})", "Saint", ("st",)),
     rule(_VERSUS, r"\g<first> versus ", (" v. ", " v ")),
     rule(_COUNTY, "County", "Co."),
+    rule(
+        r"(?<=,[ ])(?P<word>Ont|Que|Alta|Sask)\b\.?",
+        lambda match: _PROVINCES[match["word"]],
+        ("ont", "que", "alta", "sask"),
+    ),
+    rule(
+        r"\b(?P<before>(?:[Aa]|the|my|your|this|that)[ ])pkg(?P<many>s?)(?![\w\-])",
+        r"\g<before>package\g<many>",
+        ("pkg", "pkgs"),
+    ),
+    rule(
+        r"\b(?P<before>(?:[Aa]|the|our|next|team|staff|board|[Dd]epartment)[ ])mtg(?P<many>s?)"
+        r"(?![\w\-]|[ ](?:rates?|arena|cards?))",
+        r"\g<before>meeting\g<many>",
+        ("mtg", "mtgs"),
+    ),
     rule(r"(?<!\w)nr\.?(?=[ ](?:the\b|[A-Z]))", "near", ("nr",)),
     rule(r"(?<=\w[ ])[Rr]e:(?=[ ])", "regarding", ("re:", "Re:")),
     rule(r"(?<!\w)Rt\.?[ ]Hon\b\.?", "Right Honorable", ("rt",)),

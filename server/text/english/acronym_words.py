@@ -104,7 +104,7 @@ SHORT_WORDS = frozenset(
     men met mix mob mom mud mug nap net new nil nod nor not now nut oak odd off oil old one our out owe owl own pan pay
     pen pet pie pig pin pit pop pot pub put rag ran rat raw ray red rib rid rob rod rot row rub rug run sad sat saw say
     sea see set sew sex she shy sin sip sir sit six ski sky sly sob son sow spy sub sue sum sun tan tap tax tea ten the
-    are bug dam den elf god gym ivy lad lid mat nun oat pal paw pea per pup sap shy tag tar thy tug wan yam yay
+    are bug dam den elf god gym ivy lad lid mat nun oat pal paw pea per pup shy tag tar thy tug wan yam yay
     tie tin tip toe ton too top toy try tub two use van vet via war was wax way web wet who why wig win wit won wow yes
     yet you zip zoo
     able also away back ball band bank base bath bear beat been beer bell belt best bike bill bird blue boat body bomb

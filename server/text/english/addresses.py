@@ -32,7 +32,7 @@ _DOOR = rf"""
     (?P<word> \b(?i:{"|".join(_DOORS)})[ ]\#? ) (?P<number>\d{{1,4}}) -? (?P<letter>[A-Z]) (?!\w)
 """
 _FLOOR_DOOR = (
-    r"\b(?P<word>(?i:room|rm\.?|suite|ste\.?|apt\.?|unit)[ ]\#?)(?P<floor>\d{1,2})-(?P<number>\d{2,4})(?![\w\-])"
+    r"\b(?P<word>(?i:room|rm\.?|suite|ste\.?|apt\.?|unit)[ ]\#?)(?P<floor>\d{1,2})-(?P<number>0\d{1,2}|\d{3})(?![\w\-])"
 )
 """Room 4-231."""
 _ZIP = r"""

@@ -8,6 +8,7 @@ from server.text.english import dates, letters, roman
 from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS, TITLES
 from server.text.english.abbreviation_words import WORDS as ABBREVIATIONS
 from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS, WORDS
+from server.text.english.addresses import STATES
 from server.text.english.first_names import FIRST_NAMES
 from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.english.unit_words import UNITS
@@ -62,17 +63,18 @@ _FEW = 2
 _WORD = lazy(r"[A-Z][A-Z']*")
 _SEPARATE = lazy(r"(?<![\w'@/\\#&])(?<!\w[._])[A-Z][A-Z']*(?![\w@/\\&]|[._]\w)")
 """A word that is no part of an address or a code."""
-_NAMES = (
-    dates.SHORT_DAYS
-    | dates.MONTH_WORDS
-    | {name.lower() for name in (*TITLES, *STREETS, *COMPANIES, *NUMBERED, *roman.MONARCHS) if len(name) > 1}
+_ABBREVIATED = frozenset(
+    name.lower() for name in (*TITLES, *STREETS, *COMPANIES, *NUMBERED) if len(name) > 1 and not name.isupper()
 )
+"""Abbreviations that other rules know with a capital only."""
+_NAMES = dates.MONTH_WORDS | frozenset(map(str.lower, roman.MONARCHS))
 """Words that other rules know with a capital only."""
 _LONGEST_SPELLED = 5
 """Maximum letters of a word that is spelled because it cannot be pronounced."""
 _SENTENCE_START = lazy(r"(?:^|[.!?] )[a-z]")
+_NUMBER_FOLLOWS, _ZIP_FOLLOWS = lazy(r"\.?[ ]\d"), lazy(r"[ ]\d{5}(?!\d)")
 _NAME_FOLLOWS, _TIME_FOLLOWS = lazy(r"\.?[ ][A-Z]"), lazy(r"\.?,?[ ]\d|[-–/]")
-_BEFORE_NAME = frozenset(map(str.lower, TITLES)) | {"dr"}
+_BEFORE_NAME = frozenset("mr mrs dr prof capt sgt col lt".split())
 
 
 def _line(match: re.Match[str]) -> str:
@@ -101,9 +103,15 @@ def _sentence(match: re.Match[str]) -> str:
         word, after_title = match[0], title
         lower = word.lower()
         title = lower in _BEFORE_NAME and _NAME_FOLLOWS.match(text, match.end()) is not None
+        if word in STATES and _ZIP_FOLLOWS.match(text, match.end()):
+            return word
+        if lower in dates.MONTH_WORDS and _NUMBER_FOLLOWS.match(text, match.end()):
+            return word.capitalize()
         if lower in SHORT_WORDS:
             return word.capitalize() if lower in dates.SHORT_DAYS and _TIME_FOLLOWS.match(text, match.end()) else lower
-        if word.startswith("I'") or lower in _NAMES:
+        if word.startswith("I'") or lower in dates.SHORT_DAYS or lower in _NAMES or title:
+            return word.capitalize()
+        if lower in _ABBREVIATED and text[match.end() : match.end() + 1] == ".":
             return word.capitalize()
         if len(word) == 1 or roman.NUMERAL.fullmatch(word) or word in LETTERS or word in CUSTOM or word in WORDS:
             return word
@@ -178,11 +186,7 @@ EARLY: tuple[Rule, ...] = (rule(_ALL_CAPITALS, _sentence, "capitals"),)
 RULES: tuple[Rule, ...] = (
     rule(_SPECIAL, _special, first_words((*_SPECIAL_WORDS, *_UNCHANGED))),
     rule(r"(?<!\w)(?P<mc>Ma?c)(?P<name>[A-Z]{3,20})(?P<tail>'S)?(?!\w)", _mc, ("Mc", "Mac")),
-    rule(
-        r"(?:(?<=^)|(?<=[.!?\"][ ]))IT(?=[ ](?:was|is|had|has|would|will|may|might|can|could|must|seemed|took|came)\b)",
-        "It",
-        ("it",),
-    ),
+    rule(r"^IT(?=[ ](?:was|seemed|took|came)[ ].{40})", "It", ("it",)),
     rule(_LINE, _line, "capitals"),
     rule(_ALONE, _alone, "capitals"),
     rule(_MIXED, _mixed, "hump"),

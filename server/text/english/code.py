@@ -141,6 +141,13 @@ def _flag(text: str) -> str:
     return dashes + (letters.spell(name) if len(name) <= _SHORT_FLAG and dashes == "dash " else identifier(name))
 
 
+def _dashed(match: re.Match[str]) -> str:
+    """Return an option of a command in words. Two hyphens before the rest of a sentence are a dash."""
+    if match[0].lstrip("-").lower() in _PROSE and not _TOOL.search(match.string):
+        return match[0]
+    return _flag(match[0])
+
+
 def identifier(name: str) -> str:
     """Return an identifier in words: "getUserName" is "get user name", "MAX_RETRIES" "max retries"."""
     words = []
@@ -180,15 +187,17 @@ _JOINED = r"(?<![\w.@/\-])[A-Za-z_]\w{1,40}(?:\.[A-Za-z_]\w{1,40}){1,6}(?![\w@/\
 _INDEXED = r"(?<![\w.])[a-z_]\w{0,60}\[[\w.:'\"\-]{1,40}\]"
 _PLURAL = lazy(r"\w+\((?:s|es)\)")
 _FUNCTION = lazy(r"[fghFGH]\([a-z0-9](?:, ?[a-z0-9]){0,3}\)")
-_PROSE = (
-    "and|but|or|nor|so|yet|for|if|as|the|an?|i|it|he|she|they|we|you|that|this|these|those|which|who|whom|what|when|where|"
-    "why|how|then|there|in|on|at|of|to|with|by|from|his|her|my|your|our|their|its|oh|ah|well|not|no|yes|is|was|were|are"
+_PROSE = frozenset(
+    "and but or nor so yet for if as the a an i it he she they we you that this these those which who whom what when "
+    "where why how then there in on at of to with by from his her my your our their its oh ah well not no yes is was "
+    "were are".split()
 )
 """Words that begin the rest of a sentence after a dash that is typed as two hyphens."""
-_FLAG = rf"""
-    (?: (?<![^\s(\[`=|/]) | (?<=[\s(\[,=/]["']) | (?<=^["']) ) --
-    (?!(?i:{_PROSE})(?![\w\-])) [a-zA-Z][\w\-]{{0,40}} (?![\w\-]|'\w)
-  | (?<=[^\s.?!\]][ ]) -(?!(?:to|it|he|we|in|on|at|of|by|so|no|oh|is|as|or|if)(?!\w)) [a-zA-Z]{{1,2}} (?![\w\-])
+_TOOL = lazy(r"\b(?:git|pip|uvx?|docker|np[mx]|curl|ls|cargo|make|run|pass|flags?|options?|commands?|sudo|bash)\b")
+"""Words beside which these are options of a command: "run --with rich"."""
+_DASHED = r"""
+    (?: (?<![^\s(\[`=|/]) | (?<=[\s(\[,=/]["']) | (?<=^["']) ) --[a-zA-Z][\w\-]{0,40} (?![\w\-]|'\w)
+  | (?<=[^\s.?!\]][ ]) -[a-zA-Z]{1,2} (?![\w\-])
 """
 _LOGIC = ("===", "!==", "==", "!=", "<=", ">=", ":=", "=>", "->", "&&", "||", "+=", "-=", "*=", "/=")
 _CODE_LIKE = lazy(r"[_\d.=\"']|^\w*[a-z][A-Z]")
@@ -239,8 +248,8 @@ RULES: tuple[Rule, ...] = (
     rule(_CAMEL, _camel_case, "hump"),
     rule(_PASCAL, lambda match: identifier(match[0]), "hump"),
     rule(
-        _FLAG,
-        lambda match: _flag(match[0]),
+        _DASHED,
+        _dashed,
         (" -", "--"),
     ),
     rule(

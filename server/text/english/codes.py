@@ -9,15 +9,15 @@ from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
 _LABELS = (
-    "pin|code|zip|zip code|passcode|password|ending|ending in|ends in|ends with|dial|text|order|tracking|account|"
+    "pin|code|zip|zip code|passcode|password|ending in|ends in|ends with|dial|text|order|tracking|account|"
     "confirmation|"
     "reference|ticket|serial|case|invoice|member|membership|extension|ext|otp|ssn|id|last four|combination|passport|"
-    "policy|locker|routing|booking|sort|container|seal|squawk|batch|lot|mmsi|imo|vin|load|shipment|pallet|sku"
+    "policy|locker|routing|booking|sort|squawk"
 ).split("|")
 _COUNTED = "percent|dollars|people|times|items|of|miles|years|days"
 _LABELLED = rf"""
     (?<!\w) (?P<label> (?i:{"|".join(_LABELS).replace(" ", "[ ]")})\.? (?:[ ](?:number|no\.?|code|ID|digits|id))? )
-    (?P<link> :?[ ](?:is[ ]|are[ ]|to[ ]|[A-Z]{{2,4}}[ ])? | : | [ ]?\#[ ](?:is[ ])? | [ ]?\#[ ]? | [ ]No\.[ ] )
+    (?P<link> :?[ ](?:is[ ]|are[ ]|to[ ])? | : | [ ]?\#[ ]? | [ ]No\.[ ] )
     (?P<hash>\#)?
     (?P<digits> \d{{3,20}} (?:[ \-]\d{{2,10}}){{0,6}} )
     (?! [\w%$€£] | [.,:]\d | [ ]?(?:{_COUNTED})\b )
@@ -62,24 +62,38 @@ _MODEL = r"""
 """
 """A name with a number, and letters or the s of a plural: H-1B, B-52s."""
 _LONGEST_MODEL = 5
-_BEFORE_KEY = r"(?<![\w#])(?P<digits>\d{1,12})\#(?!\w)"
+_CARGO = r"""
+    \b (?P<label>(?i:container|seal|shipment|pallet|load|batch|lot|sku))
+    (?P<cue> [ ]?\#[ ]?(?:is[ ])? | [ ](?:no\.|number)[ ](?:is[ ])? | [ ](?P<owner>[A-Z]{2,4})[ ] )
+    (?P<digits>\d{3,12}) (?![\w%]|[.,]\d)
+"""
+"""Container MSCU 4471902, seal # is 83316."""
+_SHIP = r"(?<!\w)(?P<label>MMSI|IMO)(?P<link>:?[ ](?:is[ ]|number[ ]|no\.[ ])?)(?P<digits>\d{9}|\d{7})(?!\w)"
+_CARD_ENDING = (
+    r"(?i:\b(?P<label>(?:card|account|number|phone|visa|mastercard|amex)[ ]ending[ ]))(?P<digits>\d{4})(?![\w%]|[.,]\d)"
+)
+_BEFORE_KEY = (
+    r"(?P<before>(?i:\b(?:press|enter|dial|type|code|code's|PIN)\b)[^.!?\n]{0,20}?[ ])(?P<digits>\d{1,12})\#(?!\w)"
+)
 """Digits to enter before the key #: "enter 4410#"."""
 _FREQUENCY = r"""
     \b (?P<before>(?:Radar|Tower|Ground|Approach|Departure|Center|Centre|Control|Information|Radio|Unicom)[ ]on[ ])
     (?P<whole>1\d\d)\.(?P<part>\d{1,3}) (?!\w)
 """
-_LEVEL = r"(?<!\w)FL[ ]?(?P<level>\d{3})(?!\w)"
+_LEVEL = r"\b(?P<before>(?:at|to|from|above|below|maintain|through|passing|At)[ ])FL[ ]?(?P<level>\d{3})(?!\w)"
 _ELEMENT = "Na|Cl|Ca|Fe|Mg|Al|Cu|Zn|Ag|Si|Br|Li|Mn|Pb|[CHNOSPFK]"
-_FORMULA = rf"(?<![\w\-])(?=[A-Za-z]*\d)(?:(?:{_ELEMENT})\d{{0,2}}){{2,9}}(?![\w\-])"
+_FORMULA = rf"(?<![\w\-])(?=[A-Za-z]*\d)(?:(?:{_ELEMENT})\d{{0,2}}){{2,9}}(?![\w\-]|\.\d)"
 """The formula of a compound: C6H12O6."""
-_FILE_NUMBER = r"(?<![\w/.,$€£])(?P<first>\d{5,12})/(?P<second>\d{2,12})(?![\w/]|[.,]\d)"
+_FILE_NUMBER = r"""
+    (?P<label>\b(?i:number|no\.|case|file|ref\.?|reference|licen[cs]e|application)[ ])
+    (?P<first>\d{5,12})/(?P<second>\d{2,12}) (?![\w/]|[.,]\d)
+"""
 _HEXADECIMAL = r"(?<!\w)0[xX](?P<digits>[0-9A-Fa-f]{1,40})(?![\w]|\.\w)"
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 
 
 def _labelled(match: re.Match[str]) -> str:
     link = " number " if "#" in match["link"] or match["link"] == " No. " else match["link"]
-    link += "is " if "# is" in match["link"] else ""
     words = ", ".join(map(numbers.digits, re.findall(r"\d+", match["digits"])))
     return f"{match['label']}{link}{'number ' if match['hash'] else ''}{words}"
 
@@ -146,6 +160,12 @@ def _formula(match: re.Match[str]) -> str:
     return " ".join(numbers.cardinal(int(each)) if each.isdecimal() else letters.spell(each) for each in parts)
 
 
+def _cargo(match: re.Match[str]) -> str:
+    cue = f" {letters.spell(match['owner'])}" if match["owner"] else " number"
+    link = " is" if "is " in match["cue"] else ""
+    return f"{match['label']}{cue}{link} {numbers.digits(match['digits'])}"
+
+
 def _frequency(match: re.Match[str]) -> str:
     return f"{match['before']}{numbers.digits(match['whole'])} point {numbers.digits(match['part'])}"
 
@@ -154,12 +174,17 @@ RULES: tuple[Rule, ...] = (
     rule(_FORMULA, _formula, "letter digit"),
     rule(
         _FILE_NUMBER,
-        lambda match: f"{numbers.digits(match['first'])} slash {numbers.digits(match['second'])}",
+        lambda match: f"{match['label']}{numbers.digits(match['first'])} slash {numbers.digits(match['second'])}",
         "digit/",
     ),
-    rule(_BEFORE_KEY, lambda match: f"{numbers.digits(match['digits'])} pound", "#"),
+    rule(_BEFORE_KEY, lambda match: f"{match['before']}{numbers.digits(match['digits'])} pound", "#"),
+    rule(_CARGO, _cargo, ("container", "seal", "shipment", "pallet", "load", "batch", "lot", "sku")),
+    rule(_SHIP, lambda match: f"{match['label']}{match['link']}{numbers.digits(match['digits'])}", ("mmsi", "imo")),
+    rule(_CARD_ENDING, lambda match: match["label"] + numbers.digits(match["digits"]), ("ending",)),
     rule(_FREQUENCY, _frequency, "digit."),
-    rule(_LEVEL, lambda match: f"flight level {numbers.digits(match['level'])}", ("fl", "letter digit")),
+    rule(
+        _LEVEL, lambda match: f"{match['before']}flight level {numbers.digits(match['level'])}", ("fl", "letter digit")
+    ),
     rule(_HEXADECIMAL, lambda match: f"zero X {_each(match['digits'])}", ("0x", "0X")),
     rule(_IP, _ip, "digit."),
     rule(_MAC, _mac, (":", "-")),

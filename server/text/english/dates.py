@@ -63,12 +63,13 @@ _FLIGHT_DATE = (
 _MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?{_YEAR}(?![\w%]|[.,:]\d)"
 _SLASHED = rf"""
     (?P<before>
-        \b(?: (?i:(?<=/[123]\d[ ])and|on|by|until|till|thru|through|since|due|dates?:?|dated|from|before|after|day
-              |week[ ]of|deadline:?|start(?:s|ing)?|begin(?:s|ning)?|end(?:s|ing)?|expires?|notes|meeting|minutes)
+        \b(?: (?i:(?<=/[123]\d[ ])and|on|by|until|till|since|due|dates?:?|dated|from|before|after
+              |week[ ]of|deadline:?|start(?:s|ing)?|begin(?:s|ning)?|end(?:s|ing)?|expires?|notes(?=[ ]\d+/\d+:))
             | {_DAYS_LONG},? | {_DAYS_SHORT}[.,]? )[ ]
     )?
     (?<![\w\-/.]) (?P<month>0?[1-9]|1[0-2])/{_DAY} (?![\w/%]|\.\d)
-    (?![ ]?(?:inch|cup|tea|table|mile|pound|hour|of)) (?P<time>(?=[ ](?:@|at)[ ]?\d))?
+    (?![ ]?(?:inch|cup|tea|table|mile|pound|hour|of))
+    (?P<time>(?=[ ](?:@|at)[ ]?\d{{1,2}}(?::\d\d|[ ]?[ap]\.?m)|[ ]@[ ]?\d{{4}}\b))?
 """
 _MONTH_SLASH_YEAR = r"(?<![\w\-/.])(?P<month>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/%]|\.\d)"
 _DOTTED_SHORT = r"""
@@ -82,6 +83,8 @@ _DAY_BEFORE = rf"""
     (?<![\w.])(?P<day>{_DAYS_SHORT})
     (?= :[ ] | [ ]the[ ]\d | [ ](?:at[ ])?\d{{1,2}}(?: [:.]\d\d | [ ]?[AaPp]\.?[Mm] | [ ]?[-–][ ]?\d ) )
 """
+_COUNTED_AFTER = lazy(r"[ ]\d+[ ]?[-–][ ]?\d+[ ](?:minutes?|mins?|hours?|times|years?|days|weeks|miles|percent)\b")
+_DAY_COLON = lazy(rf"\b{_DAYS_SHORT}:[ ]")
 _DAY_RANGE = rf"(?<!\w)(?P<start>{_DAYS_SHORT})\.?[ ]?[-–/][ ]?(?P<end>{_DAYS_SHORT})\b"
 _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
 _SPOKEN_RANGE = rf"""
@@ -95,8 +98,9 @@ _COMPACT = (
     r"(?<![\w.,$\-/#])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?![\w\-/]|[.,]\d)"
 )
 _FISCAL = r"(?<!\w)(?P<name>FY|fy|H[12]|Q[1-4])[ ]?'?(?P<year>(?:20)?\d\d)(?!\w)"
-_CENTURY = r"(?<=\d(?:st|nd|rd|th)[ ])(?:c\.|C\b\.?)"
+_CENTURY = r"(?<=\d(?:st|nd|rd|th)[ ])[cC]\."
 _DENOMINATORS = (16, 32, 64)
+_MEASURED_BEFORE = lazy(r"\b(?:is|was|reads?|at|about|only)[ ]$")
 _NO_ARTICLE = lazy(
     r"(?:\d(?:st|nd|rd|th)?[ ](?:and|or|to)"
     r"|\b(?:an?|this|that|next|last|every|each|happy|merry|my|your|his|her|our|their))[ ]$",
@@ -155,6 +159,15 @@ def _flight_date(match: re.Match[str]) -> str:
     return f"the {numbers.ordinal(int(match['day']))} of {month_name(match['month'])}{year}"
 
 
+def _day_before(match: re.Match[str]) -> str:
+    text, after = match.string, match.string[match.end() :]
+    if text[max(0, match.start() - 4) : match.start()].lower() == "the " or _COUNTED_AFTER.match(after):
+        return match[0]
+    if after.startswith(":") and match.start() and len(_DAY_COLON.findall(text)) < 2:
+        return match[0]
+    return day_name(match["day"])
+
+
 def _dotted_short(match: re.Match[str]) -> str:
     day, month = int(match["day"]), int(match["month"])
     if not (1 <= month <= 12 and 1 <= day <= 31):
@@ -192,7 +205,8 @@ def _slashed(match: re.Match[str]) -> str:
     """Return month and day, if a preposition or the numbers show that this is not a fraction."""
     month, day = int(match["month"]), int(match["day"])
     before = match["before"] or ""
-    if not before and match["time"] is None and (day <= 12 or day in _DENOMINATORS):
+    timed = match["time"] is not None and not _MEASURED_BEFORE.search(match.string, 0, match.start())
+    if not before and not timed and (day <= 12 or day in _DENOMINATORS):
         return match[0]
     if before.strip().lower() in ("from", "by") and month < day <= 10:
         return match[0]
@@ -219,7 +233,7 @@ def _century(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_CENTURY, _century, ("c.", "C")),
+    rule(_CENTURY, _century, ("c.", "C.")),
     rule(_FLIGHT_DATE, _flight_date, "digit letter"),
     rule(_FISCAL, _fiscal, "two digits"),
     rule(_SEPTEMBER_11, "nine eleven", "9/11"),
@@ -244,6 +258,6 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(_SLASHED, _slashed, "digit/"),
     rule(_DAY_RANGE, _day_range, SHORT_DAYS),
-    rule(_DAY_BEFORE, lambda match: day_name(match["day"]), SHORT_DAYS),
+    rule(_DAY_BEFORE, _day_before, SHORT_DAYS),
     rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),
 )

@@ -23,8 +23,8 @@ _SCORED_BEFORE = lazy(r"(?:pain|scor\w*|rat\w+|mood|anxiety|review)\b.{0,24}\d/1
 _OF = lazy(r"\s(?:of|full|inch|cup|mile|tsp|tbsp|teaspoon|tablespoon|pound|hour|done|complete|majority|way|off|the)\b")
 _POINTS_BEFORE = lazy(r"\b(?:HP|MP|XP|SP|health|mana|stamina|armor)(?: is| at| to)?:? $")
 _ODDS_BEFORE = lazy(
-    r"\b(?:odds|priced|backed|went off|favou?rite|outsider|returned|shortened|drifted)"
-    r"(?: (?:of|at|to|is|are|were|was|out to))? $"
+    r"\b(?:(?:odds|priced|went off)(?: (?:of|at|is|are|were|was))?"
+    r"|(?:backed|favou?rite|outsider|returned|shortened|drifted) (?:at|to|out to)) $"
 )
 _CRICKET_BEFORE = lazy(
     r"\b(?:were|are|was|reached|reaching|(?:closed|declared|collapsed|slumped) (?:on|at|to)"
@@ -98,7 +98,7 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
     if _POINTS_BEFORE.search(before):
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
-    if bottom <= 10 and _ODDS_BEFORE.search(before):
+    if bottom <= 10 and _ODDS_BEFORE.search(before) and not _OF.match(after):
         return f"{numbers.cardinal(top)} to {numbers.cardinal(bottom)}"
     if bottom < 10 and top > 20 and _CRICKET_BEFORE.search(before):
         return f"{numbers.cardinal(top)} for {numbers.cardinal(bottom)}"

@@ -65,7 +65,7 @@ def acronym(word: str) -> str:
         return CUSTOM[word]
     if word in LETTERS:
         return spell(word)
-    if word in WORDS or word.capitalize() in FIRST_NAMES:
+    if word in WORDS or (len(word) > _LONGEST_RUN and word.capitalize() in FIRST_NAMES):
         return word.capitalize()
     if lower in SHORT_WORDS:
         return lower

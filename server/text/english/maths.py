@@ -69,7 +69,11 @@ _ELEMENTS = dict(
         "Ac actinium|Th thorium|U uranium|Pu plutonium|Am americium"
     ).split("|")
 )
-_ISOTOPE = rf"(?<![\w{_SUPERSCRIPTS}])(?P<mass>[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}})(?P<element>{'|'.join(_ELEMENTS)})(?![\w])"
+_ISOTOPE = rf"""
+    (?<![\w{_SUPERSCRIPTS}])
+    (?P<mass> [⁰¹²³⁴⁵⁶⁷⁸⁹]{{3}} | [⁰¹²³⁴⁵⁶⁷⁸⁹]{{2}}(?!I|He) | [¹²³](?=H(?!\w)) )
+    (?P<element>{"|".join(_ELEMENTS)}) (?!\w)
+"""
 _SUBSCRIPT = r"[₀-₉₊₋]{1,8}"
 
 

@@ -190,19 +190,24 @@ _AFTER = rf"""
 """
 _BEFORE = rf"(?<!\w)(?P<code>{alternatives(_CODES)})[ ]?(?P<sign>[-−])?(?P<number>{_NUMBER}){_SCALE}(?!\w)"
 _NEGATIVE = r"""
-    (?P<before>\b(?:was|were|is|of|at|to|by|from|loss|income|flow|profit|earnings|net)[ ])
+    (?P<before>\b(?:loss|income|flow|profit|earnings|EBITDA|deficit|result|margin)\b[^.!?$€£()]{0,30}[ ])
     \((?P<amount>[$€£][\d.,]+(?:[KkMBT]|bn)?)\)
 """
 """The negative amount of a balance sheet: "a loss of ($2.4M)"."""
-_FOR = r"(?<![\w./])(?P<count>\d{1,2})/(?=[$£€]\d)"
+_FOR = r"(?<![\w./$£€,])(?P<count>\d{1,2})/(?=[$£€]\d)"
 """3/$10: three for ten dollars."""
 _SHILLINGS = r"""
     (?<!\w) £(?P<pounds>\d{1,6}) [ ]? (?P<shillings>1?\d)s\b\.? (?:[ ]?(?P<pence>1?\d)d\b\.?)?
 """
 """£3 10s. 6d.: British money until 1971."""
+_CENT_WORDS = (
+    "(?:per|each|more|less|off|higher|lower|an?[ ](?:share|piece|lit(?:er|re)|unit|minute|mile)"
+    "|to[ ](?:[a-z-]+[ ]){1,4}(?:dollars|euros|pounds))"
+)
+"""Words after 40c, which could be a seat or a temperature."""
 _CENTS = rf"""
     (?<![\w.,]) (?!(?:{RESOLUTIONS})p) (?P<number>{_NUMBER}) [ ]?
-    (?P<coin> ¢ | (?<=\d)p(?!\w) | (?<=\d)c(?=[ ](?:to|per|an?|each|more|less|off|in|on|from|higher|lower)\b) )
+    (?P<coin> ¢ | (?<=\d)p(?!\w) | (?<=\d)c(?=[ ]{_CENT_WORDS}\b) )
     (?P<per>/kWh\b)?
 """
 _CODE_NEEDS = ("capitals", "Rs", *tuple("€£¥₹₩₽₺₪₫฿₱₴$"))

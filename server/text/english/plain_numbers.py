@@ -40,9 +40,10 @@ _OLD_ORDINAL = r"""
 """
 """2d of July: the ordinals of older American texts."""
 _SPACED_COUNT = r"""
-    (?<![\w.,\-]) (?P<first>[1-9]\d{0,2}) [ ] (?P<second>\d{3})
+    (?<![\w.,\-]) (?<![A-Z][a-z]{2}[ ])(?<!day[ ])(?<!week[ ])(?<!grade[ ])(?<!page[ ]) (?<!May[ ])(?<!ch[ ])
+    (?P<first>[1-9]\d{0,2}) [ ] (?P<second>\d{3})
     (?=[ ](?:reviews?|ratings|people|customers|users|votes|copies|miles|km|residents|inhabitants|views|downloads
-    |students|employees)\b)
+      |students|employees)\b)
 """
 """12 651 reviews."""
 _COMMA_DECIMAL = r"(?<![\w.,])\d{1,3}(?:\.\d{3})+,\d{1,2}(?![\w,]|\.\d)"

@@ -17,6 +17,7 @@ _RATIO = (
 _VERSES = r"(?<![\w.,/:])(?P<first>\d{1,3}):(?P<start>\d{1,3})[-–](?P<end>\d{1,3})(?![\w:]|\.\d)"
 _SETS = r"(?<![\w.,/$:\-])[0-7]-[0-7](?:\([0-9]{1,2}\))?(?:,?[ ][0-7]-[0-7](?:\([0-9]{1,2}\))?){1,4}(?![\w/:\-]|[.,]\d)"
 """The sets of a tennis match: 6-4, 3-6, 7-5."""
+_VALID_SETS = [["0", "6"], ["1", "6"], ["2", "6"], ["3", "6"], ["4", "6"], ["5", "7"], ["6", "7"]]
 _GRADES = r"(?P<before>\b[Gg]rades?[ ])K[-–](?P<grade>\d{1,2})(?!\w|-\d)"
 _LETTERS = r"(?<![\w.\-])(?!X-Y|A-B[ ][tc])(?P<start>[A-Z]|X{1,3}[SL])[-–](?P<end>[A-Z]|X{1,3}[SL])(?![\w\-]|\.\w)"
 _PAIR = r"(?<![\w.\-])(?P<first>[AX])-(?P<second>[BY])(?![\w\-])"
@@ -64,6 +65,8 @@ def _ratio(match: re.Match[str]) -> str:
 
 def _sets(match: re.Match[str]) -> str:
     sets = re.findall(r"(\d)-(\d)(?:\((\d+)\))?", match[0])
+    if not all(sorted(games[:2]) in _VALID_SETS for games in sets):
+        return match[0]
     return ", ".join(" ".join(numbers.cardinal(int(each)) for each in games if each) for games in sets)
 
 

@@ -16,7 +16,7 @@ _COUNTED = (
     "table|grade|mark|category|schedule|lesson|unit|page|war|bowl|tier|round|amendment|chapters|parts|season|vatican|"
     "wrestlemania|rocky|rambo|fantasy|apollo|saturn|division|group|factor|quest|kombat|fighter|souls|civilization|"
     "diablo|warcraft|starcraft|gta|auto|age|trimester|column|exhibit|annex|region|zone|quarter|paragraph|clause|item|"
-    "case|plate|tablet|bay|number|step|canto|psalm|symphony|sonata|opus|movement|generation|basic|olympiad|games|congress|corps|creed|halo"
+    "number|step|canto|psalm|symphony|sonata|opus|movement|generation|basic|olympiad|games|congress|corps|creed|halo"
 )
 MONARCHS = (
     "Henry|Louis|Elizabeth|George|Edward|Richard|Charles|James|William|Paul|Pius|Benedict|Napoleon|Nicholas|Catherine|"
@@ -30,7 +30,7 @@ MONARCHS = (
 ).split("|")
 _NOT_BEFORE_X = frozenset(("Malcolm", "Victor"))
 """Names of monarchs after which X is a letter: Malcolm X."""
-_COUNTED_RULE = rf"(?<!\w)(?P<word>(?:{_COUNTED})\.?[ ])(?P<roman>{_ROMAN})(?![\w]|[ ][A-Z]\b)(?!'[a-rt-z])"
+_COUNTED_RULE = rf"(?<!\w)(?P<word>(?:{_COUNTED})\.?[ ])(?P<roman>{_ROMAN})(?![\w])(?!'[a-rt-z])"
 _KING_RULE = rf"(?<!\w)(?P<word>(?:{'|'.join(MONARCHS)})[ ])(?P<roman>{_ROMAN})(?!\w)(?!'[a-rt-z])(?P<after>[ ]\w+)?"
 _CENTURY = (
     rf"(?<!\w)(?P<roman>{_ROMAN})(?:th)?(?=[ -](?:century|centuries|Century|dynasty|Olympi(?:ad|c|cs)|Congress)\b)"
@@ -38,12 +38,15 @@ _CENTURY = (
 _PERSON = r"(?<!\w)(?P<names>[A-Z][a-z]+(?:[ ][A-Z]\.?)?[ ][A-Z][a-z]+,?[ ])(?P<roman>III|IV|II)(?!\w)(?!'[a-rt-z])"
 _OTHER = r"""
     (?<!\w) (?P<word> (?!(?:An?|The|My|Her|His|Our|No|In|On|At|This|That|Your|Their|With|By|For)[ ]) [A-Z][a-z]+[ ] )
-    (?P<roman> X{0,3}(?:IX|IV|VI{1,3}|I{2,3}) | X{1,3}I{1,3} | X{2,3}V? ) (?!\w)(?!'[a-rt-z])
+    (?P<roman> X{0,3}(?:IX|IV|VI{1,3}|I{2,3}) | X{1,3}I{1,3} | X{2,3}V? ) (?!\w)(?!'[a-rt-z])(?!(?<=X)\s*[.!?]*\s*$)
 """
 NUMERAL = lazy(r"X{0,3}(?:IX|IV|VI{0,3}|I{2,3})|X{1,3}I{1,3}|X{2,3}V?")
 """A Roman numeral that is no word: XIV, but not "I" or "MIX"."""
 _YEAR = r"(?<!\w)(?P<roman>M(?:CM|DC{0,3}|D)?M?(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3}))(?!\w)"
 _NUMERALS = r"X{0,3}(?:IX|IV|V?I{1,3}|V)|X{1,3}"
+_CASE = rf"""
+    \b(?P<word>(?:[Cc]ase|[Pp]late|[Tt]ablet|[Bb]ay)[ ]) (?=[IVXLCDM]{{2}})(?P<roman>{_ROMAN}) (?!\w|[ ][A-Z]\b)
+"""
 _SPAN = rf"(?<![\w.\-])(?P<start>{_NUMERALS})[-–](?P<end>{_NUMERALS})(?![\w\-])(?<!X-X)(?<!I-I)"
 _OXIDATION = r"(?<=[a-z])\((?P<roman>I{1,3}|IV|VI{0,2})\)"
 """The charge of an ion: iron(III)."""
@@ -54,7 +57,7 @@ _LOWER_CASE = frozenset("chapter part act scene page pages volume vol section ap
 """Words before numerals in lower case: page iv."""
 _AFTER_FIRST = frozenset(
     "of and or in to at by was is had did who died ruled reigned became succeeded ascended himself herself on for from "
-    "with then also his her".split()
+    "with then also his her again too when while before after until".split()
 )
 """Words after which "Charles I" is the king. Before another verb, "Mary I spoke to", it is the pronoun."""
 
@@ -133,6 +136,7 @@ RULES: tuple[Rule, ...] = (
     rule(_KING_RULE, _king, frozenset(map(str.lower, MONARCHS))),
     rule(_PERSON, _person, "roman"),
     rule(_COUNTED_RULE, _counted, frozenset(_COUNTED.split("|")), ignore_case=True),
+    rule(_CASE, lambda match: match["word"] + numbers.cardinal(value(match["roman"])), "roman"),
     rule(_CENTURY, lambda match: numbers.ordinal(value(match["roman"])), "roman"),
     rule(_OTHER, _other, "roman"),
     rule(_YEAR, _year, "roman"),

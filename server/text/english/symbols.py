@@ -95,17 +95,22 @@ _PER = r"(?<=[a-z])/(?=(?:hour|day|week|month|year|person|minute|second|night|mi
 _SLASH_LETTERS = r"(?<![\w/])(?P<first>[A-Z]{1,4})/(?P<second>[A-Z]{1,4})(?![\w/])"
 _COMPARED = r"(?<=[\w)])[ ](?P<mark>[<>])[ ](?=[\w(-])"
 _PLUS = r"(?<=\w)[ ]?\+[ ]?(?=\w)|(?<!\S)\+(?=\s)|(?<=\w)\+(?=[\s.,!?]|$)"
-_MENU = r"""
-    (?i:\b(?:go[ ]to|open|under|choose|select|click|tap|navigate[ ]to|menu|path:|see|in|via|from|visit|settings)[ ])?
-    [A-Z][\w'& ]{1,30}(?:[ ]>[ ][A-Z][\w'& ]{0,30}){2,6}
-  | (?i:\b(?:go[ ]to|open|under|choose|select|click|tap|navigate[ ]to|settings)[ ])[A-Z][\w'&]{1,30}[ ]>[ ](?=[A-Z])
+_SEGMENT = r"[A-Z][\w'&\-.]*(?:[ ][\w'&\-]+){0,4}"
+_MENU = rf"""
+    (?P<verb>(?i:\b(?:go[ ]to|open|under|choose|select|click|tap|navigate[ ]to|menu|path:|visit|find)[ ](?:on[ ])?))?
+    (?P<first>{_SEGMENT}) (?:[ ]>[ ]{_SEGMENT})+
 """
+_MENUS = frozenset(
+    "settings file edit view tools help home options preferences system start menu format insert window account shop "
+    "profile products control general".split()
+)
 """A path through menus: Settings > Sound > Volume."""
 _APPROXIMATELY = r"[~∼](?=[ ]?[a-z])"
 _HASH = r"(?<!\w)\#(?=\s?\w)"
-_HASH_KEY = (
-    r"(?<=\w[ ])\#(?=[ ](?:to|key|when|for|sign|again|or|and)\b)|(?i:(?<=press[ ])|(?<=hit[ ])|(?<=by[ ]))\#(?!\w)"
-)
+_HASH_KEY = r"""
+    (?P<before> (?i:\b(?:press|hit|dial|push|followed[ ]by)[ ]) (?:[^.!?\n\#]{0,30}[ ])? ) \#(?!\w|[ ]?\d|[ ]of\b)
+  | (?<=\w[ ])\#(?=[ ](?:key|sign)\b)
+"""
 """The key of a telephone: "press #", "or # to finish"."""
 _VERB_BEFORE = lazy(r"(?:\b(?:is|are|was|were|be|been|remains?|stays?)|'s|'re)$")
 
@@ -130,6 +135,8 @@ def _compared(match: re.Match[str]) -> str:
 
 
 def _menu(match: re.Match[str]) -> str:
+    if not match["verb"] and match["first"].lower().split()[0] not in _MENUS:
+        return match[0]
     return match[0].replace(" > ", ", ")
 
 
@@ -150,7 +157,7 @@ _STARRED = r"""
 
 EARLY: tuple[Rule, ...] = (
     rule(_STARRED, " star", "*"),
-    rule(r"(?<=\d)\*(?=[ ](?:off[ ]\d|\(\d))", " not out", "*"),
+    rule(r"(?<=\d\d)\*(?=[ ](?:off[ ]\d|\(\d+[ ]balls?\b))", " not out", "*"),
 )
 """Run before numbers are put into words."""
 
@@ -163,7 +170,7 @@ RULES: tuple[Rule, ...] = (
     rule(_OR, r"\g<first> or \g<second>", "/"),
     rule(r"\b(?P<first>and|either|neither)/(?P<second>n?or)\b", r"\g<first> \g<second>", ("/or", "/nor")),
     rule(r"(?<=\w[ ])\*(?=[ ]\w)", "star", "*"),
-    rule(_HASH_KEY, "pound", "#"),
+    rule(_HASH_KEY, lambda match: f"{match['before'] or ''}pound", "#"),
     rule(r"(?<=\w[ ])_(?=[ ]\w)", "underscore", "_"),
     rule(_PER, " per ", "/"),
     rule(_SLASH_LETTERS, _slash_letters, "/"),

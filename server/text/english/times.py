@@ -34,16 +34,19 @@ _DOTTED_RANGE = rf"""
 _DOTTED_BEFORE = r"""
     (?P<before> \b[Tt]he[ ]
       | \b(?i:kick-?off|lunch|tea|dinner|doors|start\w*|beg[ai]ns?|opens?|closes?|arriv\w+|depart\w+|leaves?|left)
-        (?:[ ](?:\w+[ ]){0,3}at)?[ ] )
+        [ ](?:\w+[ ]){0,3}at[ ] )
     (?<![\w.]) (?P<hour>[01]?\d|2[0-3])\.(?P<minute>[0-5]\d)
-    (?(before)(?![\w.%]|[ ](?:percent|million|billion|dollars|pounds|euros|miles|meters|seconds|inch|release|version)))
+    (?![\w.%] | [ ](?:percent|million|billion|dollars|pounds|euros|miles|met(?:er|re)s|seconds|inch|release|version|per
+      |each|against|higher|lower|for[ ]the|a[ ](?:month|day|year|week|share|piece|lit(?:er|re)|kilo)
+      |m|km|cm|mm|kg|g|lb|ft|in|mi|l)\b )
 """
 _DOTTED_LISTED = r"(?<=[a-z][ ])(?P<hour>1[0-2]|[1-9])\.(?P<minute>[0-5]\d)(?=[,;]|[ ][A-Z]|\.?$)"
 """A time in a list of times: "Matins 9am, Eucharist 10.45"."""
 _PACES = {"km": "kilometer", "mi": "mile", "mile": "mile", "500m": "five hundred meters", "100m": "hundred meters"}
 _PACE = rf"(?<=\d:[0-5]\d)[ ]?/[ ]?(?P<unit>{'|'.join(_PACES)})(?!\w)"
 """The distance of a pace: 5:30/km."""
-_HALF_SOMEWHERE = lazy(r"\d[ ]?[ap]\.?m\b")
+_TIME_BEFORE = lazy(r"\d ?[ap]\.?m\.?[,;] [A-Z][\w ]{2,24}$")
+_TIME_AFTER = lazy(r"[,;] [A-Z][\w ]{2,24} \d{1,2}(?:[.:]\d\d)? ?[ap]\.?m\b")
 _LEADING_ZERO = r"""
     (?P<before> ^ | \b(?i:at|by|until|till|from|since|before|after|around|about)[ ] | @[ ]? ) (?<![\w.])
     (?P<hour>0\d)(?P<minute>[0-5]\d) (?![\w\-]|[.,:]\d|[ ](?:hours|hrs|h)\b|[ ]\d)
@@ -65,11 +68,18 @@ _MINUTES = r"(?<![\w.:,$])(?P<ago>\d{1,2})m(?=[ ]ago\b)|(?<=\bETA)(?P<link>:?[ ]
 _HOURS_OF_DAYS = r"(?<![\w.:,$])(?P<d>\d{1,3})[ ]?d[ ]?(?P<h>\d{1,2})[ ]?h(?:rs?)?(?!\w)"
 _LONG = r"(?<![\w.:,$/\-])(?P<h>\d{1,3}):(?P<m>[0-5]\d):(?P<s>[0-5]\d)(?:\.(?P<fraction>\d+))?(?![\w:])"
 _LAP = r"(?<![\w.:,$/\-])(?P<m>[0-5]?\d):(?P<s>[0-5]\d)\.(?P<fraction>\d{1,3})(?![\w:])"
-_RUN = r"(?<![\w.:,$/\-])(?P<m>2[5-9]|[3-5]\d):(?P<s>[0-5]\d)(?![\w:]|\.\d)"
+_EVENT_BEFORE = lazy(
+    r"\b(?:meet|see you|c u|doors|starts?|party|dinner|lunch|class|game|show|practice|rehearsal|kick-?off|pick ?up|"
+    r"tonight|tomorrow|today|2nite|2moro)\b[^.!?@]{0,20}$",
+    re.IGNORECASE,
+)
+_PRICE_BEFORE = lazy(r"\b(?:prices?|tickets?|pound|euro|dollar|stock|shares?|bid|version|rates?|odds)\b", re.IGNORECASE)
+_RUN = r"(?<![\w.:,$/\-])(?P<m>2[5-9]|[3-5]\d):(?P<s>[0-5]\d)(?![\w:]|\.\d|\s?[-–]\d)"
 """Minutes and seconds that are no time of day: 42:15."""
 _AFTER_AT = r"(?<!\w)@[ ]?(?P<hour>1[0-2]|[1-9])(?P<minute>[0-5]\d)(?![\w\-]|[.,:]\d|[ ]each\b)"
 """A time without its colon: "meet @ 530"."""
 _MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
+_SCORE_HINT = lazy(r"split|score|\bwon\b|\blost\b|beat|gear|\d:\d\d,? \d\d:\d\d|sets?\b")
 _RATIO_HINT = lazy(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|\b(?:John|Genesis|Psalms?|Matthew|Luke|Mark)\b")
 
 
@@ -168,7 +178,9 @@ def _lap(match: re.Match[str]) -> str:
 
 def _run(match: re.Match[str]) -> str:
     minutes, seconds = int(match["m"]), int(match["s"])
-    if minutes + seconds == 100:  # a ratio: 50:50
+    around = match.string[max(0, match.start() - 24) : match.end() + 12]
+    timed = match.string[max(0, match.start() - 3) : match.start()] == "in "
+    if not timed and (minutes + seconds == 100 or _RATIO_HINT.search(around) or _SCORE_HINT.search(around)):
         return match[0]
     return f"{numbers.cardinal(minutes)} {numbers.pair(seconds)}" if seconds else f"{numbers.cardinal(minutes)} minutes"
 
@@ -181,8 +193,16 @@ def _zone(match: re.Match[str]) -> str:
     return words
 
 
+def _after_at(match: re.Match[str]) -> str:
+    if not _EVENT_BEFORE.search(match.string, max(0, match.start() - 30), match.start()):
+        return match[0]
+    return f"at {clock(int(match['hour']), int(match['minute']))}"
+
+
 def _dotted_before(match: re.Match[str]) -> str:
     after = match.string[match.end() : match.end() + 10]
+    if _PRICE_BEFORE.search(match.string, max(0, match.start() - 30), match.start() + 12):
+        return match[0]
     if match["before"].strip().lower() == "the" and not re.match(
         r" (?:to|from|service|train|bus|ferry|departure)\b", after
     ):
@@ -191,7 +211,8 @@ def _dotted_before(match: re.Match[str]) -> str:
 
 
 def _dotted_listed(match: re.Match[str]) -> str:
-    if not _HALF_SOMEWHERE.search(match.string):
+    before, after = match.string[max(0, match.start() - 30) : match.start()], match.string[match.end() :][:30]
+    if int(match["minute"]) % 5 or not (_TIME_BEFORE.search(before) or _TIME_AFTER.match(after)):
         return match[0]
     return clock(int(match["hour"]), int(match["minute"]))
 
@@ -220,7 +241,7 @@ RULES: tuple[Rule, ...] = (
     rule(_CLOCK, _clock, "digit:"),
     rule(_LONG, _long_duration, "digit:"),
     rule(_RUN, _run, "digit:"),
-    rule(_AFTER_AT, lambda match: f"at {clock(int(match['hour']), int(match['minute']))}", "@"),
+    rule(_AFTER_AT, _after_at, "@"),
     rule(
         _DOTTED_RANGE,
         lambda match: f"{_hours(match['start'].replace('.', ':'))}{_suffix(match['first'])} to ",

@@ -44,7 +44,11 @@ _INCHES = rf"""
     (?<![\w."])(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ]\d|$)
 """
 _FOOT_SIZES = rf"(?<![\w.'])(?P<sides>{_NUMBER}'(?:[ ]?[x×][ ]?{_NUMBER}'){{1,2}})(?!\w)"
-_FOOT_ALONE = r"(?<![\w.'])(?P<number>\d+)'(?=[ ](?:from|long|wide|tall|high|deep|apart|above|below|off|away|of|by)\b)"
+_FOOT_ALONE = r"""
+    (?<![\w.'])(?P<number>\d+)'
+    (?=[ ](?:long|wide|tall|high|deep|apart|above|below
+      |from[ ]the[ ](?:edge|wall|ground|top|bottom|floor|ceiling|road|curb|line))\b)
+"""
 _VOLTS_AMPS = rf"(?<![\w.])(?P<volts>{_NUMBER})[ ]?V(?P<link>[ ]?[/,@]?[ ]?)(?P<amps>{_NUMBER})[ ]?A(?!\w)"
 _STONE = r"(?<![\w.])(?P<stone>\d{1,2})[ ]?st\.?[ ](?P<pounds>\d{1,2})[ ]?lbs?\b\.?"
 """14st 3lb."""
@@ -57,11 +61,13 @@ _SIZES = rf"""
 """
 _TIMES = frozenset(("second", "minute", "hour"))
 _NUMBERED_PLACE = lazy(
-    r"(?<!\w)(?:exit|track|platform|terminal|pier|dock|stand|lane|zone|section|row|level|floor|table|locker|bay|aisle|car|"
-    r"coach|block|building|door|berth|box|room|gate|apt|apartment|suite|seat|unit|flat|bus|route|highway)[ ]$",
+    r"(?<!\w)(?:exit|room|gate|apt|apartment|suite|seat|unit|flat|bus|route|highway)[ ]$",
     re.IGNORECASE,
 )
 """Places whose numbers may end with a letter: "Exit 27B" is no amount."""
+_PLACE = lazy(
+    r"\b(?:track|platform|terminal|pier|dock|lane|zone|section|row|level|floor|locker|aisle|coach|block|berth)[ ]$"
+)
 _SIZES_IN_WORDS = rf"""
     (?<![\w.]) (?P<width>{_NUMBER}) [ ]?×[ ]? (?P<height>{_NUMBER})
     (?=[ -](?:f(?:oo|ee)t|inch(?:es)?|(?:centi|milli|[cm])?m(?:et(?:er|re)s?)?|yards?|miles?|pixels?|grid|matrix|table|
@@ -125,7 +131,9 @@ def _powered(unit: str, power: str) -> str:
 def _is_inches(match: re.Match[str]) -> bool:
     """Return whether "in" after a number is a unit: "2 in wide", not "I was 5 in 1990"."""
     after = match.string[match.end() :]
-    return re.match(r"\s(?:wide|long|tall|high|deep|thick|of|x)\b|[,;)]|$", after) is not None
+    return re.match(r"\s(?:wide|long|tall|high|deep|thick|of|x)\b|$", after) is not None or (
+        match["to"] is not None and re.match(r"[,;)]", after) is not None
+    )
 
 
 def _ends_sentence(match: re.Match[str]) -> bool:
@@ -217,7 +225,8 @@ def _side(text: str) -> str:
 def _thousands(match: re.Match[str]) -> str:
     scale = {"k": "thousand", "K": "thousand", "M": "million", "B": "billion", "bn": "billion"}[match["scale"]]
     words = numbers.number(match["number"])
-    if _NUMBERED_PLACE.search(match.string, max(0, match.start() - 12), match.start()):
+    before = match.string[max(0, match.start() - 12) : match.start()]
+    if _NUMBERED_PLACE.search(before) or (match["scale"] == "B" and _PLACE.search(before)):
         return f"{words} {match['scale'].upper()}"
     if match["scale"] == "B" and match["noun"] is None and "." not in match["number"]:
         return f"{words} B"

@@ -61,7 +61,7 @@ _HASHTAG = r"""
     (?<![\w&\#]) \# (?!(?:include|define|ifn?def|endif|pragma|undef)\b)
     (?P<tag> [^\W\d_]\w{1,99} | \d{1,4}(?:[A-Z]\w|[a-z]\w\w)\w{0,99} )
 """
-_CODE = r"(?<![\w&#])\#(?P<code>(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z\d]{4,12})(?!\w)"
+_CODE = r"(?<![\w&#])\#(?P<code>(?=[A-Z\d]*\d[A-Z])(?![\dA-F]{6}(?!\w))[A-Z\d]{4,12})(?!\w)"
 """A code of capitals and digits: #QX81T."""
 _MENTION = r"(?<![\w@.])@(?P<name>[A-Za-z][\w]{0,49}(?:[.\-]\w{1,49}){0,3})"
 _TRAILING = ".,;:!?"
