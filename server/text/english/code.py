@@ -193,7 +193,9 @@ _PROSE = frozenset(
     "were are".split()
 )
 """Words that begin the rest of a sentence after a dash that is typed as two hyphens."""
-_TOOL = lazy(r"\b(?:git|pip|uvx?|docker|np[mx]|curl|ls|cargo|make|run|pass|flags?|options?|commands?|sudo|bash)\b")
+_TOOL = lazy(
+    r"\b(?:git|pip|uvx?|docker|np[mx]|curl|ls|cargo|flags?|sudo|bash)\b|\b(?:run|pass|use|make|options?|commands?)[ ]--"
+)
 """Words beside which these are options of a command: "run --with rich"."""
 _DASHED = r"""
     (?: (?<![^\s(\[`=|/]) | (?<=[\s(\[,=/]["']) | (?<=^["']) ) --[a-zA-Z][\w\-]{0,40} (?![\w\-]|'\w)

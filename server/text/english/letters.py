@@ -28,6 +28,8 @@ _CODAS = frozenset(
 _CONSONANTS = lazy(r"[b-df-hj-np-tv-xz]+")
 _LONGEST_RUN = 3
 _LONGEST_SPELLED = 5
+_SHORT_NAMES = frozenset("JIM PIP TOM JOE BOB BEN AMY SUE".split())
+"""Names of three letters that are no acronyms."""
 
 
 def spell(text: str) -> str:
@@ -65,7 +67,7 @@ def acronym(word: str) -> str:
         return CUSTOM[word]
     if word in LETTERS:
         return spell(word)
-    if word in WORDS or (len(word) > _LONGEST_RUN and word.capitalize() in FIRST_NAMES):
+    if word in WORDS or (word.capitalize() in FIRST_NAMES and (len(word) > _LONGEST_RUN or word in _SHORT_NAMES)):
         return word.capitalize()
     if lower in SHORT_WORDS:
         return lower
