@@ -10,7 +10,7 @@ from server.text.patterns import lazy
 _SKIN_TONES = "\U0001f3fb-\U0001f3ff"
 _PICTURES = (
     "\u203c\u2049\u2139\u231a-\u231b\u2328\u23cf\u23e9-\u23fa\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe"
-    "\u2600-\u27bf\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d\u3297\u3299"
+    "\u2600-\u266c\u2670-\u27bf\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d\u3297\u3299"
     "\U0001f000-\U0001f0ff\U0001f10d-\U0001f10f\U0001f16c-\U0001f171\U0001f17e\U0001f17f\U0001f18e\U0001f191-\U0001f19a"
     "\U0001f201-\U0001f265\U0001f300-\U0001faff"
 )

@@ -35,7 +35,9 @@ _ALL_WORDS = (
     | _SPELLED
     | {word: letters.spell(word) for word in ("css", "https", "gps", "sms", "cd")}
 )
-_ALSO_WORDS = frozenset("temp. ref. rev. ed. admin. intro. max. min. diff. corp. resp. cert. dir. co.".split())
+_ALSO_WORDS = frozenset(
+    "temp. ref. rev. ed. admin. intro. max. min. diff. corp. resp. cert. dir. co. avail. dep. arr. bal.".split()
+)
 """Abbreviations that are words at the end of a sentence: "Call the ref."."""
 _NEVER_END = frozenset(
     "e.g. i.e. a.k.a. vs. cf. ca. viz. approx. attn. tel. ref. incl. excl. est. orig. avg. min. max.".split()
@@ -59,7 +61,7 @@ _PREPOSITION = lazy(
     r"(?:^|[.!?:,;\"'(]\s?|\b(?:[Ii]n|[Aa]t|[Oo]n|[Tt]o|[Tt]he|[Aa]nd|[Oo]f|[Ff]or|[Bb]y|[Nn]ear|[Ff]rom|[Aa]sk|[Ss]ee|[Cc]all|"
     r"[Ww]ith|[Vv]isit|[Dd]ear|[Hh]i|[Hh]ello|[Tt]hanks|[Bb]ut|[Oo]r|[Tt]hen|[Ww]hen|[Ii]s|[Ww]as|[Mm]y|[Oo]ur|[Yy]es|[Nn]o)\s)$"
 )
-_TITLE = rf"(?<![\w.])(?P<word>{alternatives(TITLES)})\.{_NAME}|(?<![\w.])(?P<bare>{'|'.join(BARE_TITLES)}){_NAME}"
+_TITLE = rf"(?<![\w.])(?P<word>{alternatives(TITLES)})\.{_NAME}|(?<![\w.&])(?P<bare>{'|'.join(BARE_TITLES)}){_NAME}"
 _PLACE_ALONE = r"(?<=[a-z][ ])Dr\.?(?=\s*[.,!?]?\s*$)"
 _TITLE_ALONE = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Prof)\.?(?=\s*[.,!?]?\s*$)"
 _TITLE_AND = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Messrs)\.?(?=[ ](?:and|&|or)[ ](?:Mr|Mrs|Ms|Dr|the|his|her)\b)"
@@ -98,6 +100,11 @@ _WORD = rf"(?<![\w./@])(?<!slash[ ])(?P<word>{alternatives(_ALL_WORDS)})(?![\w/@
 _COUNTY = rf"(?<!\w)(?<!&[ ])(?<!and[ ])Co\.(?=[ ](?:Rd\b|Road\b|{'|'.join(_COUNTIES)}))"
 _PROVINCES = {"Ont": "Ontario", "Que": "Quebec", "Alta": "Alberta", "Sask": "Saskatchewan"}
 _BARE_COMPANIES = {"Ltd": "Limited", "Utd": "United", "Plc": "P L C"}
+_FEATURING = r"""
+    (?P<before>\b[A-Z][\w'.-]*(?:[ ]\d{1,3})?[ ]) (?:ft|feat)\b\.?
+    (?=[ ](?!(?:The|It|He|She|We|They|This|A|An|In|At|On|And|But|You|I|Please|No|All|Each|If|N|S|E|W)\b)[A-Z])
+"""
+"""Drake ft. Rihanna."""
 _EXPIRES = rf"(?<!\w)(?i:exp)\b\.?[ ](?=\d{{1,2}}/\d{{1,4}}|{dates.MONTH}[ ])"
 _AGES = (
     r"\b(?P<before>(?:[Uu]nder|[Oo]ver))(?:-|(?<=\b[Tt]he[ ]under)[ ]|(?<=\b[Tt]he[ ]over)[ ])(?P<age>\d{1,3})s(?!\w)"
@@ -237,6 +244,9 @@ EARLY: tuple[Rule, ...] = (
     rule(_BORN, lambda match: "born " if match[0][0] == "b" else "died ", ("b.", "d.")),
     rule(_TO, _to, "2"),
     rule(_FOR, r"\g<before>for", "4"),
+    rule(r"(?<=[a-z][ ])4(?=[ ](?:me|u|rent|sale|free)\b)|(?<=\d[ ])4(?=[ ](?:me|u)\b)", "for", "4"),
+    rule(r"(?<=\b[Mm]e[ ])2(?=[.!?]*$)", "too", "2"),
+    rule(_FEATURING, r"\g<before>featuring", ("ft", "feat")),
     rule(r"(?<!\w)Conf\.(?=[ ]?\#)", "confirmation", ("conf",)),
     rule(r"(?<!\w)401[ ]?\(?k\)?(?!\w)", "four oh one K", "401"),
     rule(r"(?<!\w)403[ ]?\(?b\)?(?!\w)", "four oh three B", "403"),

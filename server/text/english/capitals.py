@@ -9,6 +9,7 @@ from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS,
 from server.text.english.abbreviation_words import WORDS as ABBREVIATIONS
 from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS, WORDS
 from server.text.english.addresses import STATES
+from server.text.english.chat_words import CHAT
 from server.text.english.first_names import FIRST_NAMES
 from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.english.unit_words import UNITS
@@ -72,6 +73,7 @@ _NAMES = dates.MONTH_WORDS | frozenset(map(str.lower, roman.MONARCHS))
 _LONGEST_SPELLED = 5
 """Maximum letters of a word that is spelled because it cannot be pronounced."""
 _SENTENCE_START = lazy(r"(?:^|[.!?] )[a-z]")
+_WITHOUT_APOSTROPHE = {"IM": "I'm", "IVE": "I've", "DONT": "don't", "CANT": "can't"}
 _NUMBER_FOLLOWS, _ZIP_FOLLOWS = lazy(r"\.?[ ]\d"), lazy(r"[ ]\d{5}(?!\d)")
 _NAME_FOLLOWS, _TIME_FOLLOWS = lazy(r"\.?[ ][A-Z]"), lazy(r"\.?,?[ ]\d|[-–/]")
 _BEFORE_NAME = frozenset("mr mrs dr prof capt sgt col lt".split())
@@ -107,6 +109,10 @@ def _sentence(match: re.Match[str]) -> str:
             return word
         if lower in dates.MONTH_WORDS and _NUMBER_FOLLOWS.match(text, match.end()):
             return word.capitalize()
+        if lower in CHAT or lower == "xmas":
+            return lower
+        if word in _WITHOUT_APOSTROPHE:
+            return _WITHOUT_APOSTROPHE[word]
         if lower in SHORT_WORDS:
             return word.capitalize() if lower in dates.SHORT_DAYS and _TIME_FOLLOWS.match(text, match.end()) else lower
         if word.startswith("I'") or lower in dates.SHORT_DAYS or lower in _NAMES or title:

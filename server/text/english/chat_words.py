@@ -10,7 +10,6 @@ CHAT: dict[str, str] = {
     "Thx": "Thanks",
     "tho": "though",
     "rn": "right now",
-    "srs": "serious",
     "srsly": "seriously",
     "ppl": "people",
     "bc": "because",

@@ -39,7 +39,12 @@ _NUMBERED = rf"""
 """
 """Room 405, flight AA 1234, US-101."""
 _ERROR = r"(?<![\w.,$])(?P<number>[345]\d\d)(?=[ ](?:error|status|response|page|not[ ]found)\b)"
-_HASHED = r"(?<![\w&])\#[ ]?(?P<number>\d{1,20})(?![\w%]|[.,]\d)"
+_DASHED_NUMBER = r"""
+    (?P<label>\b(?i:acct|account|tax[ ]id|ein|policy|member[ ]id)\.?[ ]?)(?P<cue>\#[ ]?)?
+    (?P<digits>\d+(?:-\d+)+) (?![\w\-])
+"""
+"""Acct # 0012-3345-88."""
+_HASHED = r"(?:(?<![\w&])|(?<=\bPO)|(?<=\bAcct))\#[ ]?(?P<number>\d{1,20})(?![\w%]|[.,]\d)"
 _ISBN = r"(?<!\w)(?P<label>ISBN|ISSN|IBAN|EAN|UPC)(?:-1[03])?:?[ ](?P<code>[\dX\- ]{8,30})(?!\w)"
 _IP = r"""
     (?<![\w.]) (?P<address>\d{1,3}(?:\.\d{1,3}){3}) (?:/(?P<mask>\d{1,2}))? (?::(?P<port>\d{1,5}))? (?!\w|\.\d)
@@ -104,9 +109,15 @@ def _numbered(match: re.Match[str]) -> str:
     return f"{match['word']}{gap}{airline}{numbers.grouped(match['number'])}"
 
 
+def _dashed_number(match: re.Match[str]) -> str:
+    groups = ", ".join(map(numbers.digits, match["digits"].split("-")))
+    return f"{match['label']}{' number ' if match['cue'] else ''}{groups}"
+
+
 def _hashed(match: re.Match[str]) -> str:
     number = match["number"]
-    return f"number {numbers.digits(number) if len(number) > 3 else numbers.cardinal(int(number))}"
+    space = " " if match.string[: match.start()][-1:].isalpha() else ""
+    return f"{space}number {numbers.digits(number) if len(number) > 3 else numbers.cardinal(int(number))}"
 
 
 def _isbn(match: re.Match[str]) -> str:
@@ -194,6 +205,7 @@ RULES: tuple[Rule, ...] = (
     rule(_SECRET, lambda match: match["before"] + numbers.digits(match["digits"]), _SECRETS),
     rule(_NUMBERED, _numbered, (*_NAMED, "area", "us", "rm", "ste", "flt", "hwy", "rte")),
     rule(_ERROR, lambda match: numbers.grouped(match["number"]), ("error", "status", "response", "page", "not")),
+    rule(_DASHED_NUMBER, _dashed_number, ("acct", "account", "tax", "ein", "policy", "member")),
     rule(_HASHED, _hashed, "#"),
     rule(_MODEL, _model, "letter digit"),
     rule(_MIXED, _mixed, ("digit letter", "letter digit")),

@@ -64,7 +64,9 @@ _MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?{_YEAR}(?![\w%]|[.,:]\d
 _SLASHED = rf"""
     (?P<before>
         \b(?: (?i:(?<=/[123]\d[ ])and|on|by|until|till|since|due|dates?:?|dated|from|before|after
-              |week[ ]of|deadline:?|start(?:s|ing)?|begin(?:s|ning)?|end(?:s|ing)?|expires?|notes(?=[ ]\d+/\d+:))
+              |week[ ]of|avail(?:able|\.)?|seen|arrived|sent:|born
+              |ordered|delivered|shipped|trip|exam|deadline:?
+              |start(?:s|ing)?|begin(?:s|ning)?|end(?:s|ing)?|expires?|notes(?=[ ]\d+/\d+:))
             | {_DAYS_LONG},? | {_DAYS_SHORT}[.,]? )[ ]
     )?
     (?<![\w\-/.]) (?P<month>0?[1-9]|1[0-2])/{_DAY} (?![\w/%]|\.\d)
@@ -84,6 +86,9 @@ _DAY_BEFORE = rf"""
     (?= :[ ] | [ ]the[ ]\d | [ ](?:at[ ])?\d{{1,2}}(?: [:.]\d\d | [ ]?[AaPp]\.?[Mm] | [ ]?[-–][ ]?\d ) )
 """
 _COUNTED_AFTER = lazy(r"[ ]\d+[ ]?[-–][ ]?\d+[ ](?:minutes?|mins?|hours?|times|years?|days|weeks|miles|percent)\b")
+_LETTER_DAYS = {"M": "Monday", "T": "Tuesday", "Tu": "Tuesday", "W": "Wednesday", "Th": "Thursday", "F": "Friday"}
+_DAYS_SLASHED = r"(?<![\w/])(?:Tu|Th|[MTWF])(?:/(?:Tu|Th|[MTWF])){1,4}(?=[ ]\d)"
+"""M/W/F 10-11."""
 _DAY_COLON = lazy(rf"\b{_DAYS_SHORT}:[ ]")
 _DAY_RANGE = rf"(?<!\w)(?P<start>{_DAYS_SHORT})\.?[ ]?[-–/][ ]?(?P<end>{_DAYS_SHORT})\b"
 _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
@@ -258,6 +263,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(_SLASHED, _slashed, "digit/"),
     rule(_DAY_RANGE, _day_range, SHORT_DAYS),
+    rule(_DAYS_SLASHED, lambda match: ", ".join(_LETTER_DAYS[each] for each in match[0].split("/")), "/"),
     rule(_DAY_BEFORE, _day_before, SHORT_DAYS),
     rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from server.text.english import (
     abbreviations,
     addresses,
+    bible,
     capitals,
     code,
     codes,
@@ -37,6 +38,7 @@ RULES = Rules(
     *paths.RULES,
     *code.RULES,
     *tidy.EARLY,
+    *bible.RULES,
     *abbreviations.EARLY,
     *symbols.EARLY,
     *dates.RULES,

@@ -9,13 +9,14 @@ from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+|\d{1,9}(?:\.\d{1,6})?"
-_RANGE = rf"(?<![\w.,/$€£:\-])(?P<start>{_NUMBER})[ ]?[-–][ ]?(?P<end>{_NUMBER})(?P<more>\+)?(?![\w/:]|[.,]\d|-\d)"
+_RANGE = rf"(?<![\w.,/$€£:\-])(?P<start>{_NUMBER})[ ]?[-–][ ]?(?P<end>{_NUMBER})(?P<more>\+)?(?![\w/]|:\d|[.,]\d|-\d)"
 _TRIPLE = r"(?<![\w.,/$:\-])(?P<first>\d{1,3})[-–](?P<second>\d{1,3})[-–](?P<third>\d{1,3})(?![\w/:\-]|[.,]\d)"
 _RATIO = (
     r"(?<![\w.,/:])(?P<first>\d{1,4}):(?P<second>\d{1,3}(?:,\d{3})+|\d{1,4})(?::(?P<third>\d{1,4}))?(?![\w:]|[.,]\d)"
 )
 _VERSES = r"(?<![\w.,/:])(?P<first>\d{1,3}):(?P<start>\d{1,3})[-–](?P<end>\d{1,3})(?![\w:]|\.\d)"
-_SETS = r"(?<![\w.,/$:\-])[0-7]-[0-7](?:\([0-9]{1,2}\))?(?:,?[ ][0-7]-[0-7](?:\([0-9]{1,2}\))?){1,4}(?![\w/:\-]|[.,]\d)"
+_SET = r"[0-7][-–][0-7](?:\([0-9]{1,2}\))?"
+_SETS = rf"(?<![\w.,/$:\-]){_SET}(?:,?[ ]{_SET}){{1,4}}(?![\w/:\-]|[.,]\d)"
 """The sets of a tennis match: 6-4, 3-6, 7-5."""
 _VALID_SETS = [["0", "6"], ["1", "6"], ["2", "6"], ["3", "6"], ["4", "6"], ["5", "7"], ["6", "7"]]
 _GRADES = r"(?P<before>\b[Gg]rades?[ ])K[-–](?P<grade>\d{1,2})(?!\w|-\d)"
@@ -64,7 +65,7 @@ def _ratio(match: re.Match[str]) -> str:
 
 
 def _sets(match: re.Match[str]) -> str:
-    sets = re.findall(r"(\d)-(\d)(?:\((\d+)\))?", match[0])
+    sets = re.findall(r"(\d)[-–](\d)(?:\((\d+)\))?", match[0])
     if not all(sorted(games[:2]) in _VALID_SETS for games in sets):
         return match[0]
     return ", ".join(" ".join(numbers.cardinal(int(each)) for each in games if each) for games in sets)

@@ -95,6 +95,7 @@ _PER = r"(?<=[a-z])/(?=(?:hour|day|week|month|year|person|minute|second|night|mi
 _SLASH_LETTERS = r"(?<![\w/])(?P<first>[A-Z]{1,4})/(?P<second>[A-Z]{1,4})(?![\w/])"
 _COMPARED = r"(?<=[\w)])[ ](?P<mark>[<>])[ ](?=[\w(-])"
 _PLUS = r"(?<=\w)[ ]?\+[ ]?(?=\w)|(?<!\S)\+(?=\s)|(?<=\w)\+(?=[\s.,!?]|$)"
+_PER_SHORT = {"mo": "month", "yr": "year", "wk": "week", "hr": "hour"}
 _SEGMENT = r"[A-Z][\w'&\-.]*(?:[ ][\w'&\-]+){0,4}"
 _MENU = rf"""
     (?P<verb>(?i:\b(?:go[ ]to|open|under|choose|select|click|tap|navigate[ ]to|menu|path:|visit|find)[ ](?:on[ ])?))?
@@ -141,7 +142,7 @@ def _menu(match: re.Match[str]) -> str:
 
 
 def _grade(match: re.Match[str]) -> str:
-    return f"{match['grade'] or match['a']} minus"
+    return f"{match['grade'] or match['a'] or match['plain']} minus"
 
 
 def _slash_letters(match: re.Match[str]) -> str:
@@ -173,13 +174,21 @@ RULES: tuple[Rule, ...] = (
     rule(_HASH_KEY, lambda match: f"{match['before'] or ''}pound", "#"),
     rule(r"(?<=\w[ ])_(?=[ ]\w)", "underscore", "_"),
     rule(_PER, " per ", "/"),
+    rule(r"(?<=[a-z])/(?P<unit>mo|yr|wk|hr)(?!\w)\.?", lambda match: f" per {_PER_SHORT[match['unit']]}", "/"),
     rule(_SLASH_LETTERS, _slash_letters, "/"),
     rule(_SLASH, " slash ", "/"),
     rule(_MENU, _menu, ">"),
     rule(_COMPARED, _compared, ("<", ">")),
-    rule(r"(?<!\S)(?P<mark>[<>])(?P<equal>=?)[ ]?(?=[\w$€£])", _bound, ("<", ">")),
+    rule(r"(?<![^\s(\[])(?P<mark>[<>])(?P<equal>=?)[ ]?(?=[\w$€£])", _bound, ("<", ">")),
     rule(
-        r"(?<=\b[Aa][ ])(?P<grade>[A-F])-(?=[\s.,;:!?]|$)|(?<=\b[Aa]n[ ])(?P<a>A)-(?=[\s.,;:!?]|$)",
+        r"(?<=[A-Za-z])(?P<mark>[<>])(?=\d)",
+        lambda match: f" {'less' if match['mark'] == '<' else 'greater'} than ",
+        ("<", ">"),
+    ),
+    rule(r"(?<=[A-G])(?P<mark>[♯♭])", lambda match: " sharp" if match["mark"] == "♯" else " flat", ("♯", "♭")),
+    rule(
+        r"(?<=\b[Aa][ ])(?P<grade>[A-F])-(?=[\s.,;:!?]|$)|(?<=\b[Aa]n[ ])(?P<a>A)-(?=[\s.,;:!?]|$)"
+        r"|(?<![\w.])(?P<plain>[A-F])-(?=[ ](?:in|on|overall|average|student)\b|[.,;)])",
         _grade,
         tuple(f"{letter}-" for letter in "ABCDEF"),
     ),

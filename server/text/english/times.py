@@ -25,6 +25,24 @@ _FROM_TO = r"""
 _CLOCK_RANGE = (
     r"(?<![\w.:,$£€/\-])(?P<start>\d{1,2}:\d{2})[ ]?[-–—][ ]?(?P<end>\d{1,2}:\d{2})(?![\w:]|[ ][AaPp]\.?[Mm])"
 )
+_TIME = r"(?:1[0-2]|0?[1-9])(?::[0-5]\d)?"
+_BARE_RANGE = rf"""
+    (?<![\w.:,$£€/\-]) (?P<start>{_TIME}) (?P<first>[ap]m?)? [ ]?[-–][ ]? (?P<end>{_TIME}) (?P<last>[ap])(?![\w.])
+"""
+"""8a-10p."""
+_BARE_HALF = rf"""
+    (?P<before> (?<![\w.:,$£€/\-])(?=(?:1[0-2]|0?[1-9]):) | (?<![\w.:,$£€/\-])(?=\d{{1,2}}[ap][ ](?:[ECMP]S?T)\b)
+      | \b(?:at|after|by|till|until|from|[Dd]oors|[Ss]how|[Oo]pens?|[Cc]loses?|[Ll]ands?|[Pp]arty)[ ] )
+    (?P<hour>{_TIME})(?P<half>[ap]) (?![\w.]|[ ]each\b)
+"""
+"""6:30p, at 8a."""
+_MIXED_RANGE = rf"""
+    (?<![\w.:,$£€/\-]) (?P<start>{_TIME}) (?P<first>[ ]?[AaPp]\.?[Mm]\.?)? [ ]?[-–][ ]? (?P<end>{_TIME})
+    (?![\w:%/] | [.,]\d | -\d | [ ]?[AaPp]\.?[Mm])
+"""
+"""9-5:30."""
+_MILITARY_RANGE = r"(?<![\w.:,$£€/\-])(?P<start>0\d[0-5]\d)[ ]?[-–][ ]?(?P<end>[0-2]\d[0-5]\d)(?![\w\-])"
+"""0900-1730."""
 _OCLOCK = r"(?<![\w.:,])(?P<hour>\d{1,2})[ ]?o['’ ]?[ ]?clock\b"
 _DOTTED_TIME = r"(?:1[0-2]|0?[1-9])\.[0-5]\d"
 _DOTTED_RANGE = rf"""
@@ -48,7 +66,8 @@ _PACE = rf"(?<=\d:[0-5]\d)[ ]?/[ ]?(?P<unit>{'|'.join(_PACES)})(?!\w)"
 _TIME_BEFORE = lazy(r"\d ?[ap]\.?m\.?[,;] [A-Z][\w ]{2,24}$")
 _TIME_AFTER = lazy(r"[,;] [A-Z][\w ]{2,24} \d{1,2}(?:[.:]\d\d)? ?[ap]\.?m\b")
 _LEADING_ZERO = r"""
-    (?P<before> ^ | \b(?i:at|by|until|till|from|since|before|after|around|about)[ ] | @[ ]? ) (?<![\w.])
+    (?P<before> ^ | @[ ]?
+      | \b(?i:at|by|until|till|from|since|before|after|around|about|dep\.?|arr\.?|departs?|arrives?)[ ] ) (?<![\w.])
     (?P<hour>0\d)(?P<minute>[0-5]\d) (?![\w\-]|[.,:]\d|[ ](?:hours|hrs|h)\b|[ ]\d)
 """
 """0430."""
@@ -231,10 +250,35 @@ def _military(match: re.Match[str]) -> str:
     return f"{head} {numbers.cardinal(minute) if minute else 'hundred'} hours"
 
 
+def _mixed_range(match: re.Match[str]) -> str:
+    """Return a range of times of which at least one has minutes."""
+    if ":" not in match[0]:
+        return match[0]
+    return f"{_hours(match['start'])}{_suffix(match['first'])} to {_hours(match['end'])}"
+
+
+def _military_range(match: re.Match[str]) -> str:
+    return f"{_four(match['start'])} to {_four(match['end'])}"
+
+
+def _four(text: str) -> str:
+    hour, minute = int(text[:2]), int(text[2:])
+    head = f"oh {numbers.cardinal(hour)}" if hour < 10 else numbers.cardinal(hour)
+    return f"{head} {numbers.pair(minute) if minute else 'hundred'}"
+
+
+def _bare_half(match: re.Match[str]) -> str:
+    return f"{match['before'] or ''}{_hours(match['hour'])} {match['half']}.m."
+
+
 RULES: tuple[Rule, ...] = (
+    rule(_BARE_RANGE, _hour_range, ("digit A", "digit p", "digit letter")),
+    rule(_BARE_HALF, _bare_half, "digit letter"),
+    rule(_MILITARY_RANGE, _military_range, "digit-"),
     rule(_PACE, lambda match: f" per {_PACES[match['unit']]}", "digit:"),
     rule(_DOTTED_LISTED, _dotted_listed, "digit."),
     rule(_CLOCK_RANGE, _clock_range, "digit:"),
+    rule(_MIXED_RANGE, _mixed_range, "digit:"),
     rule(_NOON, _noon, ("noon", "midnight")),
     rule(_FROM_TO, _hour_range, "digit am"),
     rule(_LAP, _lap, "digit:"),

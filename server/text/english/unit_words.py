@@ -22,6 +22,13 @@ cwt hundredweight|mmol millimole|µmol micromole|μmol micromole|nmol nanomole|p
 kts knot|ov over|ovs over|nmi nautical mile|nits nit
 """
 _IRREGULAR = {
+    "Lbs": ("pound", "pounds"),
+    "Lbs.": ("pound", "pounds"),
+    "Oz": ("ounce", "ounces"),
+    "Min.": ("minute", "minutes"),
+    "Mins": ("minute", "minutes"),
+    "Hrs": ("hour", "hours"),
+    "Hrs.": ("hour", "hours"),
     "ft": ("foot", "feet"),
     "ft.": ("foot", "feet"),
     "in": ("inch", "inches"),

@@ -10,7 +10,7 @@ from server.text.english.unit_words import NEEDS_SPACE, PER, POWERS, RATES, UNIT
 from server.text.patterns import lazy
 
 _NUMBER = rf"(?:{numbers.NUMBER}|\.\d+)"
-_FRACTION = r"\d+[ ]\d/\d{1,2}|\d+/\d+|\d*[ ]?[½⅓⅔¼¾⅛⅜⅝⅞]"
+_FRACTION = r"\d+[ -]\d/\d{1,2}|\d+/\d+|\d*[ ]?[½⅓⅔¼¾⅛⅜⅝⅞]"
 _NOT_NOUNS = (
     "and|or|to|in|on|at|of|for|from|with|by|is|was|are|were|per|a|an|the|as|if|but|each|every|more|less|than|later|"
     "earlier|ago|away|below|above|before|after|into|because|until|when|while|which|that"
@@ -19,7 +19,7 @@ _SIZE_WORDS = "long|high|tall|wide|deep|thick|old|apart|off|down|up|north|south|
 _MEASURE = rf"""
     (?P<sign>(?<![\w)])[-+−±~])?
     (?<![\w.,/:]) (?P<number>{_NUMBER}|{_FRACTION})
-    (?:[ ]?(?:-|–|to|x|×)[ ]?(?P<to>{_NUMBER})(?:[ ]?[x×][ ]?(?P<depth>{_NUMBER}))?)?
+    (?:[ ]?(?:-|–|to|x|×)[ ]?(?P<to>\d+[ ]\d/\d{{1,2}}|{_NUMBER})(?:[ ]?[x×][ ]?(?P<depth>{_NUMBER}))?)?
     (?P<space>[ ]|-)?
     (?:
         (?P<unit>{alternatives(UNITS)})
@@ -41,7 +41,7 @@ _FEET = r"""
 """
 _INCHES = rf"""
     (?P<article>\b(?:[Aa]n?|[Tt]he|[Mm]y|[Hh]er|[Hh]is|[Oo]ur|[Tt]heir|[Tt]his|[Tt]hat|[Yy]our)[ ])?
-    (?<![\w."])(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ]\d|$)
+    (?<![\w."])(?:(?P<from>\d{{1,3}})[-–](?!\d/))?(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ]\d|$)
 """
 _FOOT_SIZES = rf"(?<![\w.'])(?P<sides>{_NUMBER}'(?:[ ]?[x×][ ]?{_NUMBER}'){{1,2}})(?!\w)"
 _FOOT_ALONE = r"""
@@ -50,6 +50,43 @@ _FOOT_ALONE = r"""
       |from[ ]the[ ](?:edge|wall|ground|top|bottom|floor|ceiling|road|curb|line))\b)
 """
 _VOLTS_AMPS = rf"(?<![\w.])(?P<volts>{_NUMBER})[ ]?V(?P<link>[ ]?[/,@]?[ ]?)(?P<amps>{_NUMBER})[ ]?A(?!\w)"
+_FOOD = (
+    "vanilla|sugar|butter|flour|milk|cream|water|oil|salt|pepper|vinegar|honey|cheese|rice|broth|stock|baking|brown|white|"
+    "chopped|diced|grated|shredded|soy|lemon|lime|olive|vegetable|cinnamon|ginger|garlic|parsley|oats|raisins|nuts|walnuts|"
+    "pecans|cocoa|chocolate|yogurt|mayo|ketchup|mustard|sour|heavy|warm|cold|cooked|ground|dried|fresh|melted|packed|"
+    "powdered|maple|peanut|cornstarch|yeast|juice|beans|corn|tomato(?:es)?|onions?|celery|carrots?|blueberries|strawberries"
+)
+_COOKS = {
+    "t": "teaspoon",
+    "T": "tablespoon",
+    "Tbs": "tablespoon",
+    "tbs": "tablespoon",
+    "c": "cup",
+    "C": "cup",
+    "pt": "pint",
+}
+_KITCHEN = rf"""
+    (?<![\w.,/]) (?P<number>{_FRACTION}|{_NUMBER}) [ ] (?P<unit>{"|".join(_COOKS)})\b\.? (?=[ ](?:{_FOOD})\b)
+"""
+"""1 t vanilla, 2 c sugar."""
+_DOSE = r"""
+    (?<![\w.,]) (?P<first>\d+(?:\.\d+)?)[ ]?(?P<unit>mg|mcg|g|ml|mL)
+    / (?P<second>\d+(?:\.\d+)?)[ ]?(?P<per>ml|mL|hrs?|h) (?!\w)
+"""
+"""250mg/5ml."""
+_TEMPERATURE = r"""
+    (?P<cue>\b(?i:highs?|lows?|temps?|temperature|bake|heat|oven|wash|hit|reach(?:es|ed)?|fever)
+      (?:[ ](?:of|at|to|is|was|in[ ]the)){0,2}[ ])?
+    (?P<sign>(?<![\w)])[-−])? (?<![\w.,]) (?P<number>\d{1,3}(?:\.\d)?) (?:[ ]?[-–][ ]?(?P<to>\d{1,3}))? (?P<scale>[CF])
+    (?: /(?P<other>\d{2,3})(?P<second>[CF]) )? (?![\w'’\-])
+"""
+"""-2C, Bake at 180C/350F."""
+_POUNDS = r"(?<![\w.#])(?P<number>\d{1,4})\#(?P<noun>(?=[ ](?:bag|sack|box|test|line)))?(?=[\s.,;!?]|$)"
+"""150#: pounds."""
+_CRATE = r"(?<![\w.])(?P<long>\d+)[ ]?L[ ]?[x×][ ]?(?P<wide>\d+)[ ]?W(?:[ ]?[x×][ ]?(?P<high>\d+)[ ]?H)?(?!\w)"
+_KARATS = frozenset("9 10 14 18 22 24".split())
+_JEWELRY = lazy(r"\b(?:gold|ring|chain|necklace|bracelet|earrings?)\b", re.IGNORECASE)
+_RUNS = lazy(r"[ ](?:run|race|walk|PR|PB)\b")
 _STONE = r"(?<![\w.])(?P<stone>\d{1,2})[ ]?st\.?[ ](?P<pounds>\d{1,2})[ ]?lbs?\b\.?"
 """14st 3lb."""
 _LUMBER = r"(?<![\w.])(?P<width>\d{1,2})x(?P<height>\d{1,2})s(?!\w)"
@@ -145,7 +182,7 @@ def _upper(match: re.Match[str]) -> str:
         return ""
     by = re.search(r"[x×]", match[0][: match.end("to") - match.start()])
     depth = f" by {numbers.number(match['depth'])}" if match["depth"] else ""
-    return f" {'by' if by else 'to'} {numbers.number(match['to'])}{depth}"
+    return f" {'by' if by else 'to'} {_words(match['to'])}{depth}"
 
 
 def _one(text: str) -> bool:
@@ -155,7 +192,7 @@ def _one(text: str) -> bool:
 def _words(text: str) -> str:
     from server.text.english.fractions import mixed
 
-    return mixed(text) if re.search(r"[/½⅓⅔¼¾⅛⅜⅝⅞]", text) else numbers.number(text)
+    return mixed(text.replace("-", " ")) if re.search(r"[/½⅓⅔¼¾⅛⅜⅝⅞]", text) else numbers.number(text)
 
 
 def _sign(sign: str | None) -> str:
@@ -182,7 +219,8 @@ def _inches(match: re.Match[str]) -> str:
     describes = article and re.match(
         rf"[ ](?!(?:{_NOT_NOUNS}|{_SIZE_WORDS})\b)[A-Za-z]", match.string[match.end() :][:10]
     )
-    return f"{article}{_words(match['number'])} {'inch' if describes or _one(match['number']) else 'inches'}"
+    start = f"{numbers.number(match['from'])} to " if match["from"] else ""
+    return f"{article}{start}{_words(match['number'])} {'inch' if describes or _one(match['number']) else 'inches'}"
 
 
 def _foot_sizes(match: re.Match[str]) -> str:
@@ -192,6 +230,35 @@ def _foot_sizes(match: re.Match[str]) -> str:
 def _volts_amps(match: re.Match[str]) -> str:
     volts, amps = numbers.plural(match["volts"], "volt", "volts"), numbers.plural(match["amps"], "amp", "amps")
     return f"{volts}{' at' if '@' in match['link'] else ','} {amps}"
+
+
+def _kitchen(match: re.Match[str]) -> str:
+    one = _COOKS[match["unit"]]
+    return f"{_words(match['number'])} {one if _one(match['number']) else f'{one}s'}"
+
+
+def _dose(match: re.Match[str]) -> str:
+    first, second = UNITS[match["unit"]], UNITS[match["per"]]
+    words = numbers.plural(match["first"], *first)
+    return f"{words} per {second[0] if match['second'] == '1' else numbers.plural(match['second'], *second)}"
+
+
+def _temperature(match: re.Match[str]) -> str:
+    cue, sign, to, other = (match[name] or "" for name in ("cue", "sign", "to", "other"))
+    if not (cue or sign or to or other):
+        return match[0]
+    words = f"{cue}{_sign(sign)}{numbers.number(match['number'])}" + (f" to {numbers.number(to)}" if to else "")
+    words += f" degrees{_SCALES[match['scale'].lower()]}"
+    return words + (f", {numbers.number(other)} degrees{_SCALES[match['second'].lower()]}" if other else "")
+
+
+def _pounds(match: re.Match[str]) -> str:
+    return f"{numbers.number(match['number'])} {'pound' if match['noun'] is not None else 'pounds'}"
+
+
+def _crate(match: re.Match[str]) -> str:
+    high = f" by {numbers.number(match['high'])} high" if match["high"] else ""
+    return f"{numbers.number(match['long'])} long by {numbers.number(match['wide'])} wide{high}"
 
 
 def _stone(match: re.Match[str]) -> str:
@@ -230,6 +297,11 @@ def _thousands(match: re.Match[str]) -> str:
         return f"{words} {match['scale'].upper()}"
     if match["scale"] == "B" and match["noun"] is None and "." not in match["number"]:
         return f"{words} B"
+    if scale == "thousand" and _RUNS.match(match.string, match.end()) and match["number"] in ("5", "10", "15"):
+        return f"{words} K"
+    around = match.string[max(0, match.start() - 16) : match.end() + 24]
+    if scale == "thousand" and match["number"] in _KARATS and _JEWELRY.search(around):
+        return f"{words} karat"
     if re.match(r"[ ]gold\b", match.string[match.end() :][:6]):
         return f"{words} karat"
     if scale == "thousand":
@@ -243,6 +315,11 @@ def _thousands(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(_KITCHEN, _kitchen, "digit unit"),
+    rule(_DOSE, _dose, "digit unit"),
+    rule(_TEMPERATURE, _temperature, "digit unit"),
+    rule(_POUNDS, _pounds, "#"),
+    rule(_CRATE, _crate, "digit unit"),
     rule(_VOLTS_AMPS, _volts_amps, "digit unit"),
     rule(_LUMBER, _lumber, "digit x"),
     rule(_STONE, _stone, "digit letter"),

@@ -76,6 +76,8 @@ def _decade(match: re.Match[str]) -> str:
         return numbers.decade(int(century + tens)) if len(century) > 1 or tens != "00" else match[0]
     if tens == "00":
         return match[0]
+    if int(tens) <= 30 and match.string[max(0, match.start() - 3) : match.start()].lower() == "in " and not century:
+        return match[0]
     if (
         match["apostrophe"]
         or _DECADE_BEFORE.search(match.string, max(0, match.start() - 8), match.start())
