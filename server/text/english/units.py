@@ -297,19 +297,15 @@ def _thousands(match: re.Match[str]) -> str:
         return f"{words} {match['scale'].upper()}"
     if match["scale"] == "B" and match["noun"] is None and "." not in match["number"]:
         return f"{words} B"
-    if scale == "thousand" and _RUNS.match(match.string, match.end()) and match["number"] in ("5", "10", "15"):
-        return f"{words} K"
-    around = match.string[max(0, match.start() - 16) : match.end() + 24]
-    if scale == "thousand" and match["number"] in _KARATS and _JEWELRY.search(around):
-        return f"{words} karat"
-    if re.match(r"[ ]gold\b", match.string[match.end() :][:6]):
-        return f"{words} karat"
     if scale == "thousand":
+        around = match.string[max(0, match.start() - 16) : match.end() + 24]
+        if match["number"] in _KARATS and _JEWELRY.search(around):
+            return f"{words} karat"
         before, after = match.string[max(0, match.start() - 6) : match.start()], match.string[match.end() :][:12]
         resolution = match["number"] in ("2", "4", "5", "8") and match["scale"] == "K"
-        if resolution or (
-            _RESOLUTION_BEFORE.search(before) and (match["noun"] is None or _RESOLUTION_AFTER.match(after))
-        ):
+        run = match["number"] in ("5", "10", "15") and _RUNS.match(after)
+        described = _RESOLUTION_BEFORE.search(before) and (match["noun"] is None or _RESOLUTION_AFTER.match(after))
+        if resolution or run or described:
             return f"{words} K"
     return f"{words} {scale}{' plus' if match['more'] else ''}"
 
