@@ -167,6 +167,7 @@ COMPANIES: dict[str, str] = {
     "Twp": "Township",
     "Div": "Division",
     "Utd": "United",
+    "Plc": "P L C",
 }
 """Abbreviations after or within the name of a company or person."""
 

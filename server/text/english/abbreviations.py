@@ -99,7 +99,6 @@ _VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.?[ ](?=[A-Z][a-z])"
 _WORD = rf"(?<![\w./@])(?<!slash[ ])(?P<word>{alternatives(_ALL_WORDS)})(?![\w/@]|'\w)"
 _COUNTY = rf"(?<!\w)(?<!&[ ])(?<!and[ ])Co\.(?=[ ](?:Rd\b|Road\b|{'|'.join(_COUNTIES)}))"
 _PROVINCES = {"Ont": "Ontario", "Que": "Quebec", "Alta": "Alberta", "Sask": "Saskatchewan"}
-_BARE_COMPANIES = {"Ltd": "Limited", "Utd": "United", "Plc": "P L C"}
 _FEATURING = r"""
     (?P<before>\b[A-Z][\w'.-]*(?:[ ]\d{1,3})?[ ]) (?:ft|feat)\b\.?
     (?=[ ](?!(?:The|It|He|She|We|They|This|A|An|In|At|On|And|But|You|I|Please|No|All|Each|If|N|S|E|W)\b)[A-Z])
@@ -112,18 +111,6 @@ _AGES = (
 """under-16s."""
 _BORN = r"(?:(?<=\()|(?<=[,;][ ]))[bd]\.[ ](?=(?:c\.[ ]?)?(?:\d{1,2}[ ][A-Z]|[A-Z][a-z]+[ ]\d|1\d{3}|20\d\d))"
 """The dates of a life: b. 12 June 1901."""
-_TO = r"""
-    \b (?: (?P<before>(?:coming|going|wanna|nice)[ ])
-            2(?=[ ](?!\w+s\b|people\b|kids\b|more\b|or\b|of\b|men\b|women\b)[a-z])
-          | (?P<modal>(?:have|need|got|wants?|used|what|how|where|when|go|back|talk)[ ])
-            2(?=[ ](?:go|be|do|see|get|tell|find|finish|come|meet|call|talk|send|say|eat|wear|make|buy|know|sleep|work
-              |leave|stay|play|watch|bed|school|church|u|you)\b) )
-"""
-_FOR = r"""
-    \b (?P<before> (?:works|good|great|time|ready|waiting|looking|best|fine|bad|up|money|asking)[ ] )
-    4 (?=[ ](?:me|u|you|us|the|it|that|this|now|him|her|them)\b)
-"""
-_CHAT_SOMEWHERE = lazy(r"(?<!\w)(?:u|ur|pls|plz|thx|tbh|idk|2nite|2day|tmrw|rn|gonna)(?!\w)")
 _NUMBER_OF = r"""
     \b (?P<noun>batch|model|order|phone|serial|part|case|item|unit|tracking|account|ref|reference|confirmation|policy
     |license|licence|passport|invoice|booking|flight|room|member|registration)[ ]no\b\.
@@ -225,11 +212,6 @@ def _starts_sentence(match: re.Match[str]) -> bool:
     return re.search(r"(?:^|[.!?]\s)$", match.string[max(0, match.start() - 3) : match.start()]) is not None
 
 
-def _to(match: re.Match[str]) -> str:
-    before = match["before"] or match["modal"]
-    return f"{before}to" if _CHAT_SOMEWHERE.search(match.string) else match[0]
-
-
 def _plural_age(text: str) -> str:
     return numbers.plural_number(numbers.cardinal(int(text)))
 
@@ -242,10 +224,6 @@ EARLY: tuple[Rule, ...] = (
     rule(_EXPIRES, "expires ", ("exp",)),
     rule(_AGES, lambda match: f"{match['before']} {_plural_age(match['age'])}", "digit letter"),
     rule(_BORN, lambda match: "born " if match[0][0] == "b" else "died ", ("b.", "d.")),
-    rule(_TO, _to, "2"),
-    rule(_FOR, r"\g<before>for", "4"),
-    rule(r"(?<=[a-z][ ])4(?=[ ](?:me|u|rent|sale|free)\b)|(?<=\d[ ])4(?=[ ](?:me|u)\b)", "for", "4"),
-    rule(r"(?<=\b[Mm]e[ ])2(?=[.!?]*$)", "too", "2"),
     rule(_FEATURING, r"\g<before>featuring", ("ft", "feat")),
     rule(r"(?<!\w)Conf\.(?=[ ]?\#)", "confirmation", ("conf",)),
     rule(r"(?<!\w)401[ ]?\(?k\)?(?!\w)", "four oh one K", "401"),
@@ -255,7 +233,6 @@ EARLY: tuple[Rule, ...] = (
         lambda match: f"under {_plural_age(match['age'])}",
         "letter digit",
     ),
-    rule(r"(?i:(?P<before>\b(?:thx|thanks|ty|tks)[ ])4(?=[ ]))", r"\g<before>for", "4"),
     rule(r"(?<=\bVHF[ ])[Cc]h\b\.?[ ]?(?=\d)", "channel ", ("vhf",)),
     rule(_NUMBER_OF, lambda match: f"{match['noun']} number", ("no",), ignore_case=True),
     rule(
@@ -318,12 +295,10 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<!\w)Prof\.(?=[ ]of\b)", "Professor", ("prof",)),
     rule(
         r"(?<=[\w&][ ])(?P<word>Ltd|Utd|Plc)(?![\w.])",
-        lambda match: _BARE_COMPANIES[match["word"]],
+        lambda match: COMPANIES[match["word"]],
         ("ltd", "utd", "plc"),
     ),
     rule(r"(?<!\w)d/b/a(?!\w)", "doing business as", "d/b/a"),
-    rule(r"(?<!\w)c[ ]u(?=[ ](?:at|in|on|soon|then|there|later|tomorrow|tonight)\b)", "see you", " u "),
-    rule(r"(?<!\w)r[ ]u(?!\w)", "are you", "r u"),
     rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), first_words(_UPPER_TITLES)),
     rule(_DOCTOR, _doctor, ("dr", "st")),
     rule(_TITLE, _title, first_words(TITLES)),

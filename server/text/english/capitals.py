@@ -10,7 +10,6 @@ from server.text.english.abbreviation_words import WORDS as ABBREVIATIONS
 from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS, WORDS
 from server.text.english.addresses import STATES
 from server.text.english.chat_words import CHAT
-from server.text.english.first_names import FIRST_NAMES
 from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.english.unit_words import UNITS
 from server.text.patterns import lazy
@@ -69,9 +68,7 @@ _ABBREVIATED = frozenset(
 )
 """Abbreviations that other rules know with a capital only."""
 _NAMES = dates.MONTH_WORDS | frozenset(map(str.lower, roman.MONARCHS))
-"""Words that other rules know with a capital only."""
-_LONGEST_SPELLED = 5
-"""Maximum letters of a word that is spelled because it cannot be pronounced."""
+"""Names that other rules know with a capital only."""
 _SENTENCE_START = lazy(r"(?:^|[.!?] )[a-z]")
 _WITHOUT_APOSTROPHE = {"IM": "I'm", "IVE": "I've", "DONT": "don't", "CANT": "can't"}
 _NUMBER_FOLLOWS, _ZIP_FOLLOWS = lazy(r"\.?[ ]\d"), lazy(r"[ ]\d{5}(?!\d)")
@@ -123,10 +120,9 @@ def _sentence(match: re.Match[str]) -> str:
             return word
         if lower in ABBREVIATIONS or f"{lower}." in ABBREVIATIONS or lower in UNITS:
             return lower
-        if word.capitalize() in FIRST_NAMES:
-            return word.capitalize()
-        if not letters.pronounceable(lower.replace("'", "")) and len(word) <= _LONGEST_SPELLED:
-            return word
+        spoken = letters.emphasized(word)
+        if spoken != lower:  # a first name, or letters that later rules spell
+            return word if " " in spoken else spoken
         street = text[match.end() : match.end() + 6].strip(" .,")
         return word.capitalize() if after_title or street.capitalize() in STREETS else lower
 

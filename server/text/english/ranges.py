@@ -6,7 +6,6 @@ import re
 
 from server.text.english import numbers
 from server.text.english.rules import Rule, rule
-from server.text.patterns import lazy
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+|\d{1,9}(?:\.\d{1,6})?"
 _RANGE = rf"(?<![\w.,/$€£:\-])(?P<start>{_NUMBER})[ ]?[-–][ ]?(?P<end>{_NUMBER})(?P<more>\+)?(?![\w/]|:\d|[.,]\d|-\d)"
@@ -24,10 +23,6 @@ _LETTERS = r"(?<![\w.\-])(?!X-Y|A-B[ ][tc])(?P<start>[A-Z]|X{1,3}[SL])[-–](?P<
 _PAIR = r"(?<![\w.\-])(?P<first>[AX])-(?P<second>[BY])(?![\w\-])"
 """Two letters that are no range: the X-Y plane, an A-B test."""
 _ORDINALS = r"(?<![\w.\-])(?P<start>\d{1,4}(?:st|nd|rd|th))[ ]?[-–][ ]?(?P<end>\d{1,4}(?:st|nd|rd|th))(?!\w)"
-_VERSE = lazy(
-    r"(?:Genesis|Exodus|Leviticus|Deuteronomy|Psalms?|Proverbs|Isaiah|Matthew|Mark|Luke|John|Acts|Romans|Corinthians|"
-    r"Hebrews|James|Peter|Revelation)\s$"
-)
 
 
 def _span(match: re.Match[str]) -> str:
@@ -59,8 +54,6 @@ def _triple(match: re.Match[str]) -> str:
 
 def _ratio(match: re.Match[str]) -> str:
     parts = [numbers.number(part) for part in match.groups() if part]
-    if _VERSE.search(match.string, max(0, match.start() - 16), match.start()):
-        return " ".join(parts)
     return " to ".join(parts)
 
 

@@ -6,6 +6,7 @@ import re
 
 from server.text.english import letters
 from server.text.english.rules import Rule, rule
+from server.text.english.unit_words import PER
 from server.text.patterns import lazy
 
 _LANGUAGES = {"C++": "C plus plus", "C#": "C sharp", "F#": "F sharp", "G++": "G plus plus", "g++": "G plus plus"}
@@ -95,17 +96,17 @@ _PER = r"(?<=[a-z])/(?=(?:hour|day|week|month|year|person|minute|second|night|mi
 _SLASH_LETTERS = r"(?<![\w/])(?P<first>[A-Z]{1,4})/(?P<second>[A-Z]{1,4})(?![\w/])"
 _COMPARED = r"(?<=[\w)])[ ](?P<mark>[<>])[ ](?=[\w(-])"
 _PLUS = r"(?<=\w)[ ]?\+[ ]?(?=\w)|(?<!\S)\+(?=\s)|(?<=\w)\+(?=[\s.,!?]|$)"
-_PER_SHORT = {"mo": "month", "yr": "year", "wk": "week", "hr": "hour"}
 _SEGMENT = r"[A-Z][\w'&\-.]*(?:[ ][\w'&\-]+){0,4}"
 _MENU = rf"""
     (?P<verb>(?i:\b(?:go[ ]to|open|under|choose|select|click|tap|navigate[ ]to|menu|path:|visit|find)[ ](?:on[ ])?))?
     (?P<first>{_SEGMENT}) (?:[ ]>[ ]{_SEGMENT})+
 """
+"""A path through menus: Settings > Sound > Volume."""
 _MENUS = frozenset(
     "settings file edit view tools help home options preferences system start menu format insert window account shop "
     "profile products control general".split()
 )
-"""A path through menus: Settings > Sound > Volume."""
+"""Menus with which a path may begin without a verb such as "open"."""
 _APPROXIMATELY = r"[~∼](?=[ ]?[a-z])"
 _HASH = r"(?<!\w)\#(?=\s?\w)"
 _HASH_KEY = r"""
@@ -174,7 +175,7 @@ RULES: tuple[Rule, ...] = (
     rule(_HASH_KEY, lambda match: f"{match['before'] or ''}pound", "#"),
     rule(r"(?<=\w[ ])_(?=[ ]\w)", "underscore", "_"),
     rule(_PER, " per ", "/"),
-    rule(r"(?<=[a-z])/(?P<unit>mo|yr|wk|hr)(?!\w)\.?", lambda match: f" per {_PER_SHORT[match['unit']]}", "/"),
+    rule(r"(?<=[a-z])/(?P<unit>mo|yr|wk|hr)(?!\w)\.?", lambda match: f" per {PER[match['unit']]}", "/"),
     rule(_SLASH_LETTERS, _slash_letters, "/"),
     rule(_SLASH, " slash ", "/"),
     rule(_MENU, _menu, ">"),

@@ -68,7 +68,7 @@ _TIME_AFTER = lazy(r"[,;] [A-Z][\w ]{2,24} \d{1,2}(?:[.:]\d\d)? ?[ap]\.?m\b")
 _LEADING_ZERO = r"""
     (?P<before> ^ | @[ ]?
       | \b(?i:at|by|until|till|from|since|before|after|around|about|dep\.?|arr\.?|departs?|arrives?)[ ] ) (?<![\w.])
-    (?P<hour>0\d)(?P<minute>[0-5]\d) (?![\w\-]|[.,:]\d|[ ](?:hours|hrs|h)\b|[ ]\d)
+    (?P<time>0\d[0-5]\d) (?![\w\-]|[.,:]\d|[ ](?:hours|hrs|h)\b|[ ]\d)
 """
 """0430."""
 _DOTTED = rf"(?<![\w.:,$£€/\-])(?P<hour>1[0-2]|0?[1-9])\.(?P<minute>[0-5]\d){_HALF}"
@@ -99,7 +99,7 @@ _AFTER_AT = r"(?<!\w)@[ ]?(?P<hour>1[0-2]|[1-9])(?P<minute>[0-5]\d)(?![\w\-]|[.,
 """A time without its colon: "meet @ 530"."""
 _MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
 _SCORE_HINT = lazy(r"split|score|\bwon\b|\blost\b|beat|gear|\d:\d\d,? \d\d:\d\d|sets?\b")
-_RATIO_HINT = lazy(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|\b(?:John|Genesis|Psalms?|Matthew|Luke|Mark)\b")
+_RATIO_HINT = lazy(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse")
 
 
 def _half(match: re.Match[str]) -> str:
@@ -237,11 +237,8 @@ def _dotted_listed(match: re.Match[str]) -> str:
 
 
 def _leading_zero(match: re.Match[str]) -> str:
-    hour, minute = int(match["hour"]), int(match["minute"])
     before = "at " if match["before"].startswith("@") else match["before"]
-    if not hour:
-        return f"{before}{numbers.digits(match['hour'] + match['minute'])}"
-    return f"{before}oh {numbers.cardinal(hour)} {numbers.pair(minute) if minute else 'hundred'}"
+    return before + (numbers.digits(match["time"]) if match["time"].startswith("00") else _four(match["time"]))
 
 
 def _military(match: re.Match[str]) -> str:
@@ -272,7 +269,7 @@ def _bare_half(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_BARE_RANGE, _hour_range, ("digit A", "digit p", "digit letter")),
+    rule(_BARE_RANGE, _hour_range, "digit letter"),
     rule(_BARE_HALF, _bare_half, "digit letter"),
     rule(_MILITARY_RANGE, _military_range, "digit-"),
     rule(_PACE, lambda match: f" per {_PACES[match['unit']]}", "digit:"),

@@ -1,0 +1,41 @@
+"""Spellings of chats with digits and single letters as words: works 4 me, coming 2 choir, r u, c u at 7."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
+
+_TO = r"""
+    \b (?: (?P<before>(?:coming|going|wanna|nice)[ ])
+            2(?=[ ](?!\w+s\b|people\b|kids\b|more\b|or\b|of\b|men\b|women\b)[a-z])
+          | (?P<modal>(?:have|need|got|wants?|used|what|how|where|when|go|back|talk)[ ])
+            2(?=[ ](?:go|be|do|see|get|tell|find|finish|come|meet|call|talk|send|say|eat|wear|make|buy|know|sleep|work
+              |leave|stay|play|watch|bed|school|church|u|you)\b) )
+"""
+_FOR = r"""
+    (?<=[a-z][ ])4(?=[ ](?:me|u|rent|sale|free)\b) | (?<=\d[ ])4(?=[ ](?:me|u)\b)
+"""
+_FOR_THEM = r"""
+    \b (?P<before> (?:works|good|great|time|ready|waiting|looking|best|fine|bad|up|money|asking)[ ] )
+    4 (?=[ ](?:you|us|the|it|that|this|now|him|her|them)\b)
+  | (?P<thanks>\b(?i:thx|thanks|ty|tks)[ ]) 4 (?=[ ])
+"""
+_CHAT_SOMEWHERE = lazy(r"(?<!\w)(?:u|ur|pls|plz|thx|tbh|idk|2nite|2day|tmrw|rn|gonna)(?!\w)")
+
+
+def _to(match: re.Match[str]) -> str:
+    before = match["before"] or match["modal"]
+    return f"{before}to" if _CHAT_SOMEWHERE.search(match.string) else match[0]
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_TO, _to, "2"),
+    rule(_FOR, "for", "4"),
+    rule(_FOR_THEM, lambda match: f"{match['before'] or match['thanks']}for", "4"),
+    rule(r"(?<=\b[Mm]e[ ])2(?=[.!?]*$)", "too", "2"),
+    rule(r"(?<!\w)c[ ]u(?=[ ](?:at|in|on|soon|then|there|later|tomorrow|tonight)\b)", "see you", " u "),
+    rule(r"(?<!\w)r[ ]u(?!\w)", "are you", "r u"),
+)
+"""Run before numbers are put into words."""
