@@ -30,7 +30,7 @@ class Pieces:
 
     def __init__(self, talker: VllmTalker) -> None:
         core: Any = talker._core
-        self._runner, self._small_batches = core.model_runner, core._steps.small_batches
+        self._runner, self._own_layers = core.model_runner, core._steps.own_layers
         self._model, self._state = self._runner.model, self._runner.model_state
         self._slots, self._frame_sampler = self._state.slots, self._state.sample_frames
         self._pool = torch.cuda.graph_pool_handle()
@@ -53,9 +53,10 @@ class Pieces:
         }
 
     def _layers(self, rows: int) -> float | None:
-        """Time the graph for ``rows`` rows, which is vLLM's own for many. It reads the inputs of the previous step."""
-        if self._small_batches is not None and rows <= self._small_batches.max_rows:
-            return _replayed(partial(self._small_batches, self._small_batches.padded_size(rows)))
+        """Time the graph for ``rows`` rows that decode. It reads the inputs of the previous step."""
+        for own in self._own_layers:
+            if own is not None and rows <= own.max_rows:
+                return _replayed(partial(own, own.padded_size(rows)))
         graphs = self._runner.cudagraph_manager.graphs
         candidates = [each for each in graphs if each.num_tokens >= rows and each.uniform_token_count in (None, 1)]
         if not candidates:

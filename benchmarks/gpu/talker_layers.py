@@ -1,9 +1,11 @@
-"""Measures the kernel of the talker's layers alone, with random weights of the published sizes, in CUDA graphs.
+"""Measures the kernels of the talker's layers alone, with random weights of the published sizes, in CUDA graphs.
 
     python -m benchmarks.gpu.talker_layers [--size 1.7B] [--rows 1,4,16] [--positions 100,1000] [--errors]
+    python -m benchmarks.gpu.talker_layers --kernels rows --rows 16,64,256
 
 Prints milliseconds per step, and the share of the time in which the GPU would read all weights and cached positions
-once at ``--bandwidth`` TB/s. ``--set NAME=VALUE`` changes a field of LayerSizes, to tune the kernel. ``--errors``
+once at ``--bandwidth`` TB/s. ``--kernels rows`` measures those for rows with short contexts instead of the one launch
+for few rows. ``--set NAME=VALUE`` changes a field of LayerSizes, to tune the kernel. ``--errors``
 adds the distance of the states from those of the reference in float32, and that of the reference in bfloat16.
 """
 
@@ -16,8 +18,9 @@ from dataclasses import replace
 import torch
 
 from engine.talker.fused.layers import PAGE, LayerSizes, LayerWeights, PagedCache, TalkerLayers
-from engine.talker.fused.layers_loading import talker_layers
+from engine.talker.fused.layers_loading import row_layers, talker_layers
 from engine.talker.fused.layers_reference import ReferenceLayers
+from engine.talker.fused.row_layers import RowLayers
 from tests.support.code_predictors import relative
 from tests.support.talker_layers import (
     PUBLISHED,
@@ -32,6 +35,7 @@ from tests.support.talker_layers import (
 DEVICE = torch.device("cuda")
 _REPLAYS = 20
 _REPEATS = 7
+Layers = TalkerLayers | RowLayers
 
 
 @torch.inference_mode()
@@ -39,6 +43,7 @@ def main() -> None:
     """Print a line for each number of positions."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=PUBLISHED, default="1.7B")
+    parser.add_argument("--kernels", choices=["one-launch", "rows"], default="one-launch")
     parser.add_argument("--rows", type=_numbers, default=[1, 2, 4, 8, 16])
     parser.add_argument("--positions", type=_numbers, default=[100, 1000])
     parser.add_argument("--bandwidth", type=float, default=4.8, help="memory bandwidth of the GPU, TB/s")
@@ -50,11 +55,13 @@ def main() -> None:
     sizes = replace(LayerSizes(shape), **changes)  # type: ignore[arg-type]  # fields of int
     weights, pages = random_layers(shape, longest + 1, DEVICE), most * (longest // PAGE + 1) + 1
     cache = random_cache(shape, pages, DEVICE)
-    layers = talker_layers(weights, cache, sizes)
+    layers = row_layers(weights, cache) if options.kernels == "rows" else talker_layers(weights, cache, sizes)
     read = sum(each.nbytes for layer in weights.matrices for each in layer)
     position_bytes = 2 * shape.layers * shape.kv_heads * shape.head_dim * 2
     print(
-        f"{torch.cuda.get_device_name()}, {options.size}, {sizes}, {sizes.weight_slots} stages of weights", flush=True
+        f"{torch.cuda.get_device_name()}, {options.size}, {options.kernels}"
+        + (f", {sizes}, {sizes.weight_slots} stages of weights" if options.kernels == "one-launch" else ""),
+        flush=True,
     )
     for positions in options.positions:
         for rows in options.rows:
@@ -62,13 +69,13 @@ def main() -> None:
             x = torch.randn(rows, shape.hidden, device=DEVICE).bfloat16()
             time = milliseconds(layers, x, step)
             floor = (read + rows * positions * position_bytes) / options.bandwidth / 1e9
-            line = f"{positions:5d} positions, {rows:2d} rows: {time:.3f} ms, {floor / time:.0%} of the bandwidth"
+            line = f"{positions:5d} positions, {rows:3d} rows: {time:.3f} ms, {floor / time:.0%} of the bandwidth"
             if options.errors:
                 line += ", errors: kernel {:.2e}, bfloat16 {:.2e}".format(*errors(layers, weights, cache, x, step))
             print(line, flush=True)
 
 
-def milliseconds(layers: TalkerLayers, x: torch.Tensor, step: Step) -> float:
+def milliseconds(layers: Layers, x: torch.Tensor, step: Step) -> float:
     """Return the time of a step, the median of several groups of replays."""
     graph = torch.cuda.CUDAGraph()
     layers(x, *step)
@@ -89,7 +96,7 @@ def milliseconds(layers: TalkerLayers, x: torch.Tensor, step: Step) -> float:
 
 
 def errors(
-    layers: TalkerLayers, weights: LayerWeights, cache: PagedCache, x: torch.Tensor, step: Step
+    layers: Layers, weights: LayerWeights, cache: PagedCache, x: torch.Tensor, step: Step
 ) -> tuple[float, float]:
     """Return the distances from float32 of the kernel's states, and of the reference's in bfloat16."""
     exact = ReferenceLayers(in_float32(weights), copied(cache, torch.float32))(x, *step)

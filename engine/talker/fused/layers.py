@@ -14,6 +14,8 @@ from engine.talker.fused.arguments import Launch, fill
 
 MAX_ROWS = 16
 """Maximum rows of one launch. More would hold the GPU for longer (docs/explanation/decisions/talker-layers.md)."""
+MAX_POSITIONS = 1024
+"""Maximum positions of a row of ``RowLayers``. One program reads all of them, so the other rows wait for a long one."""
 KERNEL = "run_layers"
 PAGE = 16
 """Positions per block of the KV cache."""
@@ -147,7 +149,8 @@ class TalkerLayers:
         shape, rows, device = weights.shape, sizes.rows, weights.device
         self._weights, self._cache, self._launch, self._eps = weights, cache, launch, shape.eps
         self._splits = (len(weights.cos) - 1) // (PAGE * sizes.split_pages) + 1
-        self._strides = _strides(cache)
+        strides = ("page_stride", "position_stride", "head_stride")
+        self._strides = dict(zip(strides, cache_strides(cache), strict=True))
         box_rows = [each // (2 if number == 2 else 1) for number, each in enumerate(sizes.outputs)]  # gates, then ups
         maps = [encode(*each) for layer in weights.matrices for each in zip(layer, box_rows, strict=True)]
         items = rows * shape.kv_heads
@@ -185,6 +188,7 @@ class TalkerLayers:
         return output
 
 
-def _strides(cache: PagedCache) -> dict[str, int]:
+def cache_strides(cache: PagedCache) -> tuple[int, int, int]:
+    """Return the strides of pages, positions and heads, in elements."""
     page, position, head, _ = cache[0][0].stride()
-    return {"page_stride": page, "position_stride": position, "head_stride": head}
+    return page, position, head

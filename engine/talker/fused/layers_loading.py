@@ -1,17 +1,22 @@
-"""Compiles and loads the kernel of the talker's layers."""
+"""Compiles and loads the kernels of the talker's layers."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from engine.kernels.fallback import require_gpu
+from engine.kernels.fallback import reason_for_fallback, require_gpu
 from engine.kernels.nvrtc import CUDA as KERNELS
 from engine.kernels.nvrtc import CooperativeKernel, KernelError, compile_cubin
 from engine.kernels.tensor_maps import tensor_map
 from engine.talker.fused.dispatch import OPTIONS, require_capability
 from engine.talker.fused.layers import KERNEL, PAGE, LayerSizes, LayerWeights, PagedCache, TalkerLayers
 from engine.talker.fused.persistent import CUDA
+
+if TYPE_CHECKING:
+    from engine.talker.fused.row_layers import RowLayers
 
 
 def talker_layers(weights: LayerWeights, cache: PagedCache, sizes: LayerSizes | None = None) -> TalkerLayers:
@@ -32,6 +37,26 @@ def talker_layers(weights: LayerWeights, cache: PagedCache, sizes: LayerSizes | 
     zeros = torch.zeros(sizes.rows, device=weights.device, dtype=torch.int64)
     layers(x, zeros, zeros - 1, zeros[:, None].int())
     require_gpu()
+    return layers
+
+
+def row_layers(weights: LayerWeights, cache: PagedCache) -> RowLayers:
+    """Return the layers for rows with short contexts after a self-check, which stores nothing in the cache.
+
+    Raises KernelError when this checkpoint or GPU is not supported or Triton cannot compile the kernels, and
+    EngineFailed when a launched kernel fails.
+    """
+    reason = _problem(weights, cache)
+    if reason is not None:
+        raise KernelError(reason)
+    require_capability(weights.device, blocks=1)
+    try:
+        from engine.talker.fused.row_layers import RowLayers
+
+        layers = RowLayers(weights, cache)
+        layers.self_check()
+    except Exception as error:
+        raise KernelError(reason_for_fallback(error)) from error
     return layers
 
 

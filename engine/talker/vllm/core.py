@@ -22,9 +22,9 @@ from engine.talker.fused.persistent import MAX_ROWS
 from engine.talker.gpu_step.graphs import batch_sizes
 from engine.talker.gpu_step.inputs import UtteranceState
 from engine.talker.vllm import model as loader
+from engine.talker.vllm.layer_graphs import own_layers
 from engine.talker.vllm.model import BATCHES, FP8
 from engine.talker.vllm.scheduler import Batch, CacheSize, Scheduler
-from engine.talker.vllm.small_batches import small_batches
 from engine.talker.vllm.step_runner import PendingCodes, StepRunner
 
 _PREFILL_ROWS = {False: 2048, True: 256}
@@ -74,8 +74,10 @@ class TalkerCore:
         cache = CacheSize(blocks, need.block_size, config.context)
         self.scheduler = Scheduler(config.slots, arguments["max_num_batched_tokens"], cache)
         self._inputs = self.model_runner.model_state.inputs
-        steps = small_batches(self.model_runner, self.model_runner.model.batches, reproducible=config.vllm.reproducible)
-        self._steps = StepRunner(self.model_runner, self.scheduler.block_table, need.block_size, steps)
+        self._steps = StepRunner(self.model_runner, self.scheduler.block_table, need.block_size)
+        self._steps.own_layers = own_layers(
+            self.model_runner, self._steps.device_table, reproducible=config.vllm.reproducible
+        )
 
     def join(self, slot: int, utterance: UtteranceState) -> None:
         """Assign a slot to an utterance, which takes part from the next step on."""

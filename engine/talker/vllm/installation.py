@@ -21,6 +21,8 @@ _ENVIRONMENT = {
     "VLLM_CONFIGURE_LOGGING": "0",
     "VLLM_NO_USAGE_STATS": "1",
 }
+_JIT_MONITORS = ("vllm.triton_utils.jit_monitor", "vllm.utils.jit_monitor")
+"""Where vLLM's tested releases have it."""
 _log = logging.getLogger(__name__)
 
 
@@ -43,10 +45,15 @@ def require() -> None:
 
 
 def prepare_environment() -> None:
-    """Set the environment variables that vLLM reads on import, unless they are set, and its log level to WARNING."""
+    """Set the environment variables that vLLM reads on import, unless they are set, and its log level to WARNING.
+
+    vLLM would also warn that kernels are compiled after its warm-up. These are ours, and no request waits yet.
+    """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     logging.getLogger("vllm").setLevel(logging.WARNING)
+    for module in _JIT_MONITORS:
+        logging.getLogger(module).setLevel(logging.ERROR)
 
 
 def _problem(found: tuple[int, int] | None) -> SetupError | None:

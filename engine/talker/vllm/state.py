@@ -21,8 +21,8 @@ class TalkerState(DefaultModelState):
     """Slots, input rows and the frame sampler. ``StepRunner`` drives them.
 
     prompt_rows: [max rows of a step, hidden], input rows that are part of a prompt. row_slots: int64 [max rows], the
-    slot of each input row that is decoded, ``slots.padding_row`` for prompt rows and padding. Captured graphs read
-    both, so they are written in place.
+    slot of each input row that is decoded, ``slots.padding_row`` for prompt rows and padding. table_rows: int64 [max
+    rows], the slot of each input row, also of prompt rows. Captured graphs read them, so they are written in place.
     """
 
     def __init__(self, vllm_config: Any, model: Any, encoder_cache: Any, device: torch.device) -> None:
@@ -33,6 +33,7 @@ class TalkerState(DefaultModelState):
         self.inputs = StepInputs(self.slots, model.text_table, model.codec)
         self.prompt_rows = torch.zeros(self.max_num_tokens, hidden, device=device, dtype=self.dtype)
         self.row_slots = torch.full((self.max_num_tokens,), self.slots.padding_row, device=device)
+        self.table_rows = self.row_slots.clone()
         first = first_code_sampler(self.slots)
         with torch.inference_mode():
             self.sample_frames = GraphedFrameSampler(

@@ -17,10 +17,11 @@ from vllm.forward_context import set_forward_context
 from vllm.v1.attention.backend import CommonAttentionMetadata
 
 from engine.protocol.request import CODEBOOKS
+from engine.talker.fused.layers import MAX_POSITIONS
 from engine.talker.gpu_step.inputs import PromptRows
 from engine.talker.gpu_step.uploader import Uploader
+from engine.talker.vllm.layer_graphs import LayerGraphs, OwnLayers
 from engine.talker.vllm.scheduler import Batch
-from engine.talker.vllm.small_batches import SmallBatches
 from engine.talker.vllm.state import TalkerState
 
 _NO_POSITION = -1
@@ -53,20 +54,18 @@ class PendingCodes:
 class StepRunner:
     """Runs one batch at a time, without waiting for it. runner: vLLM's V2 model runner, warmed up and captured.
 
-    small_batches: runs steps of small batches; None: vLLM runs all steps. The step after one with first codes is
-    vLLM's too, because Code2Wav then decodes the first chunk of an utterance: its kernels run between the short ones of
-    vLLM's layers, but not beside a kernel that holds the GPU for the whole step.
+    Attributes:
+        own_layers: run the steps that they can; vLLM's layers run the others.
+        device_table: int32 [slots + 1, blocks of a context], the block table on the device.
     """
 
-    def __init__(
-        self, runner: Any, block_table: NDArray[np.int64], block_size: int, small_batches: SmallBatches | None = None
-    ) -> None:
+    def __init__(self, runner: Any, block_table: NDArray[np.int64], block_size: int) -> None:
         """block_table: ``Scheduler.block_table``, which is read for each batch."""
         if list(runner.kernel_block_sizes) != [block_size]:
             raise RuntimeError(
                 f"vLLM's attention must use cache blocks of {block_size} positions, got {runner.kernel_block_sizes}"
             )
-        self._runner, self._block_size, self.small_batches = runner, block_size, small_batches
+        self._runner, self._block_size, self.own_layers = runner, block_size, OwnLayers()
         self._state: TalkerState = runner.model_state
         device = self._state.device
         self._upload = Uploader(device)
@@ -74,7 +73,7 @@ class StepRunner:
         self._slot_mapping = runner.block_tables.slot_mappings[0]
         self._input_table = runner.block_tables.input_block_tables[0]
         width = self._input_table.shape[1]
-        self._table = torch.zeros(len(block_table), width, dtype=torch.int32, device=device)
+        self.device_table = torch.zeros(len(block_table), width, dtype=torch.int32, device=device)
         shape = (len(block_table), CODEBOOKS)
         on_gpu = device.type == "cuda"
         self._code_buffers = [torch.zeros(shape, dtype=torch.int16, pin_memory=on_gpu) for _ in range(_CODE_BUFFERS)]
@@ -86,12 +85,11 @@ class StepRunner:
     def launch(self, batch: Batch) -> PendingCodes:
         """Start a step."""
         tokens, longest = int(batch.bounds[-1]), int(batch.counts.max())
-        after_first_codes, self._first_codes = self._first_codes, bool((batch.prefill & batch.samples).any())
-        decodes = longest == 1 and not after_first_codes
-        if self.small_batches is not None and decodes and tokens <= self.small_batches.max_rows:
-            size = self.small_batches.padded_size(tokens)
-            sample_rows, sample_slots = self._fill(batch, size, size)
-            return self._sample(batch, self.small_batches(size), sample_rows, sample_slots)
+        graphs = self._own_graphs(batch, tokens, longest)
+        if graphs is not None:
+            size = graphs.padded_size(tokens)
+            sample_rows, sample_slots = self._fill(batch, size, len(batch.slots))
+            return self._sample(batch, graphs(size), sample_rows, sample_slots)
         uniform = longest if longest * len(batch.slots) == tokens else None
         graph = self._runner.cudagraph_manager.dispatch(len(batch.slots), tokens, uniform, 0)
         rows, requests = graph.num_tokens, graph.num_reqs or len(batch.slots)
@@ -102,6 +100,20 @@ class StepRunner:
         else:
             hidden = self._run_eagerly(metadata, rows)
         return self._sample(batch, hidden, sample_rows, sample_slots)
+
+    def _own_graphs(self, batch: Batch, tokens: int, longest: int) -> LayerGraphs | None:
+        """Return which of the own layers run the batch, None if vLLM's do.
+
+        A small batch after a step with first codes runs in vLLM's layers, because Code2Wav then decodes the first chunk
+        of an utterance: its kernels run between short ones, but not beside one that holds the GPU for most of a step.
+        vLLM's layers give them the most time.
+        """
+        after_first_codes, self._first_codes = self._first_codes, bool((batch.prefill & batch.samples).any())
+        one_launch, rows = self.own_layers
+        if one_launch is not None and longest == 1 and tokens <= one_launch.max_rows:
+            return None if after_first_codes else one_launch
+        short = int((batch.starts + batch.counts).max()) <= MAX_POSITIONS
+        return rows if rows is not None and short and tokens <= rows.max_rows else None
 
     def _sample(self, batch: Batch, hidden: Tensor, sample_rows: Tensor, sample_slots: Tensor) -> PendingCodes:
         """Sample frames from the rows of ``hidden``, and start to copy their codes to the host."""
@@ -128,6 +140,7 @@ class StepRunner:
             _padded(positions, rows, 0),
             _padded(blocks * self._block_size + positions % self._block_size, rows, _NO_POSITION),
             _padded(np.where(batch.prefill[owners], padding, slots), rows, padding),
+            _padded(slots, rows, padding),
             _padded(bounds, requests + 1, len(owners)),
             _padded(batch.starts + batch.counts, requests, 0),
             _padded(batch.slots, requests, padding),
@@ -137,13 +150,14 @@ class StepRunner:
             self._host_table[batch.new_blocks],
         )
         *inputs, table_rows, sample_rows, sample_slots, new_blocks, block_ids = uploaded
-        outputs = (buffers.positions, self._slot_mapping, state.row_slots, buffers.query_start_loc, buffers.seq_lens)
+        per_row = (buffers.positions, self._slot_mapping, state.row_slots, state.table_rows)
+        outputs = (*per_row, buffers.query_start_loc, buffers.seq_lens)
         for output, values in zip(outputs, inputs, strict=True):
             output[: len(values)].copy_(values)
         if len(new_blocks):
             ids = block_ids.view(len(new_blocks), -1).int()
-            self._table[:, : ids.shape[1]].index_copy_(0, new_blocks, ids)
-        torch.index_select(self._table, 0, table_rows, out=self._input_table[:requests])
+            self.device_table[:, : ids.shape[1]].index_copy_(0, new_blocks, ids)
+        torch.index_select(self.device_table, 0, table_rows, out=self._input_table[:requests])
         prefill = np.flatnonzero(batch.prefill)
         if len(prefill):
             prompts = PromptRows(
