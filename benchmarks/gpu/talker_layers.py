@@ -14,13 +14,13 @@ from __future__ import annotations
 import argparse
 import statistics
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 
 from engine.talker.fused.layers import PAGE, LayerSizes, LayerWeights, PagedCache, TalkerLayers
 from engine.talker.fused.layers_loading import row_layers, talker_layers
 from engine.talker.fused.layers_reference import ReferenceLayers
-from engine.talker.fused.row_layers import RowLayers
 from tests.support.code_predictors import relative
 from tests.support.talker_layers import (
     PUBLISHED,
@@ -32,10 +32,14 @@ from tests.support.talker_layers import (
     step_of,
 )
 
+if TYPE_CHECKING:
+    from engine.talker.fused.row_layers import RowLayers
+
+    Layers = TalkerLayers | RowLayers
+
 DEVICE = torch.device("cuda")
 _REPLAYS = 20
 _REPEATS = 7
-Layers = TalkerLayers | RowLayers
 
 
 @torch.inference_mode()

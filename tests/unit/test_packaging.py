@@ -36,8 +36,12 @@ NEEDS_VLLM = {f"engine.talker.vllm.{name}" for name in ("core", "model", "state"
 NEEDS_TRITON = {
     "engine.kernels.codec_kernels",
     "engine.kernels.codec_triton",
+    "engine.talker.fused.row_layers",
     "engine.talker.fused.triton",
-    *(f"engine.talker.fused.launches.{name}" for name in ("attention", "first_codes", "products", "rows", "sampling")),
+    *(
+        f"engine.talker.fused.launches.{name}"
+        for name in ("attention", "first_codes", "paged_attention", "products", "rows", "sampling")
+    ),
 }
 """Modules that need torch for GPUs to be imported; tested in tests/vllm, too."""
 NEEDS_RAY = "server.ray."
