@@ -2,7 +2,9 @@
 
 A checkpoint may have a ``lexicon.txt.gz`` with sorted lines of a word in lower case and its phonemes. The tokenizer
 replaces these words by ``MARK`` and the phonemes, as in the checkpoint's training texts. The notation of the phonemes
-belongs to the checkpoint; that of pocket is in ``scripts/train_pocket/word_phonemes.py``.
+belongs to the checkpoint; that of pocket is in ``scripts/train_pocket/word_phonemes.py``. The entry of a word with
+several readings has the name of one of them, such as ``wind/turn``. It replaces the word where the context asks for
+this reading (``engine.prompt.readings``).
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from pathlib import Path
 
 from engine.checkpoint.checksums import MAX_TEXT_BYTES, Checksums
 from engine.errors import CheckpointError
+from engine.prompt.readings import CONTEXT, WORDS, reading
 
 LEXICON_FILE = "lexicon.txt.gz"
 MARK = "{"
 """What precedes the phonemes of a word."""
 ROLES = frozenset(("assistant", "user"))
 """Words of every prompt, which cannot be entries."""
-_SHORTEST = 3
-"""Minimum letters of an entry."""
+_ENTRY = re.compile(r"[^\W\d_]{3,}(?:/[a-z]+)?")
 _WORD = re.compile(r"\W?([^\W\d_]+)")
 """A part of the tokenizer's split pattern that is a word, with the character before it."""
 
@@ -40,21 +42,43 @@ class Lexicon:
         """lines: sorted, each a word in lower case, a space, and its phonemes."""
         self._lines = lines
 
-    def __call__(self, parts: Iterable[str]) -> str:
+    def __call__(self, parts: Iterable[str], before: str = "") -> str:
         """Return a text with phonemes for the words that have an entry. A ``MARK`` in it becomes a parenthesis.
 
-        parts: the text, split by the tokenizer's pattern. The result for a part does not depend on the others.
+        parts: the text, split by the tokenizer's pattern. before: the end of the text before it. Only words with
+        several readings depend on other parts.
         """
-        return "".join(map(self._read, parts))
+        parts = list(parts)
+        text, end, read = before + "".join(parts), len(before), []
+        for part in parts:
+            end += len(part)
+            read.append(self._read(part, text, end))
+        return "".join(read)
 
-    def _read(self, part: str) -> str:
-        word = _WORD.fullmatch(part)
-        phonemes = None if word is None else self._phonemes(word[1].lower())
-        if word is None or phonemes is None:
+    @staticmethod
+    def needs_context(part: str) -> bool:
+        """Return whether a part of a text is a word whose reading depends on its context."""
+        match = _WORD.fullmatch(part)
+        return match is not None and match[1].lower() in WORDS
+
+    def _read(self, part: str, text: str, end: int) -> str:
+        """Return a part of ``text``, which ends at ``end``, as it is read."""
+        match = _WORD.fullmatch(part)
+        phonemes = None if match is None else self._phonemes(match[1], text, end)
+        if match is None or phonemes is None:
             return part.replace(MARK, "(")
-        return part[: word.start(1)].replace(MARK, "(") + MARK + phonemes
+        return part[: match.start(1)].replace(MARK, "(") + MARK + phonemes
 
-    def _phonemes(self, word: str) -> str | None:
+    def _phonemes(self, written: str, text: str, end: int) -> str | None:
+        """Return the phonemes of a word of ``text``, which ends at ``end``."""
+        word = written.lower()
+        if word in WORDS:
+            start = end - len(written)
+            name = reading(word, text[max(0, start - CONTEXT) : start], text[end : end + CONTEXT])
+            return None if name is None else self._entry(f"{word}/{name}")
+        return self._entry(word)
+
+    def _entry(self, word: str) -> str | None:
         index = bisect_left(self._lines, f"{word} ")
         entry = self._lines[index] if index < len(self._lines) else ""
         return entry[len(word) + 1 :] if entry.startswith(f"{word} ") else None
@@ -74,9 +98,9 @@ def read_lexicon(folder: Path, checksums: Checksums) -> Lexicon | None:
     words = [line.partition(" ")[0] for line in lines]
     for number, (word, line) in enumerate(zip(words, lines, strict=True), 1):
         phonemes = line[len(word) + 1 :]
-        if not (word.isalpha() and word == word.lower() and len(word) >= _SHORTEST and phonemes) or " " in phonemes:
+        if not (_ENTRY.fullmatch(word) and word == word.lower() and phonemes) or " " in phonemes:
             raise CheckpointError(
-                f"{file}, line {number}: must be a word of at least {_SHORTEST} lower-case letters, a space and its "
+                f"{file}, line {number}: must be a word of at least 3 lower-case letters, a space and its "
                 f"phonemes, found {line!r:.80}"
             )
         if word in ROLES:

@@ -33,6 +33,10 @@ SPECIAL_TOKENS = {
 """The token in tokenizer_config.json for each field of ``TextIds``."""
 
 
+_AHEAD = 3
+"""Words, punctuation marks included."""
+
+
 class TextTokenizer:
     """Converts text to token ids. It has no special tokens, so no text can be tokenized as one."""
 
@@ -69,19 +73,25 @@ class TextTokenizer:
         """Return how many leading characters of ``text``, in NFC, have the same tokens whatever text follows.
 
         The last word is never included. If the text ends with words of combining marks only, neither these nor the word
-        before them is included, because further marks could reorder them.
+        before them is included, because further marks could reorder them. A word of the lexicon with several readings
+        is included when ``_AHEAD`` more words have arrived, because they help to find its reading.
         """
-        word_starts = [start for _, (start, _) in self._pre_tokenizer.pre_tokenize_str(text)]
-        while word_starts and all(map(combining, text[word_starts[-1] :])):
-            word_starts.pop()
-        return word_starts[-1] if word_starts else 0
+        words = self._pre_tokenizer.pre_tokenize_str(text)
+        while words and all(map(combining, text[words[-1][1][0] :])):
+            words.pop()
+        starts = [start for _, (start, _) in words[-1:]]
+        if self._lexicon is not None:
+            starts += [start for word, (start, _) in words[-1 - _AHEAD :] if self._lexicon.needs_context(word)]
+        return min(starts, default=0)
 
     def _parts(self, text: str) -> Iterator[str]:
         """Yield the parts that are tokenized separately."""
         return (part for part, _ in self._pre_tokenizer.pre_tokenize_str(text))
 
-    def encode(self, text: str, param: str = "input") -> list[int]:
+    def encode(self, text: str, param: str = "input", before: str = "") -> list[int]:
         """Return the token ids of ``text``, in which phonemes replace the words of the checkpoint's lexicon.
+
+        before: the end of the text before it, which has been tokenized.
 
         Raises RequestError, with the request field ``param``, if the text contains an unpaired surrogate.
         """
@@ -91,7 +101,7 @@ class TextTokenizer:
             raise RequestError(
                 f"{param} must not contain unpaired surrogates, got one at character {error.start}", param=param
             ) from error
-        spelled = text if self._lexicon is None else self._lexicon(self._parts(normalize("NFC", text)))
+        spelled = text if self._lexicon is None else self._lexicon(self._parts(normalize("NFC", text)), before)
         ids: list[int] = self._tokenizer.encode(spelled, add_special_tokens=False).ids
         return ids
 

@@ -43,6 +43,14 @@ def test_words_of_the_lexicon_are_read_as_phonemes(folder, text, read):
     assert with_lexicon.encode(text) == without.encode(read)
 
 
+def test_words_with_several_readings_are_read_by_their_context(folder):
+    without, with_lexicon = tokenizers(folder, "read/past r1ed\nwind/turn w1Ynd\nzephyr z1efxr\n")
+    text = "assistant\nWind the clock. I have read that the zephyr is a wind. WIND the clock, and read on."
+    assert with_lexicon.encode(text) == without.encode(
+        "assistant\n{w1Ynd the clock. I have {r1ed that the {z1efxr is a wind. {w1Ynd the clock, and read on."
+    )
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 9])
 def test_text_that_arrives_in_pieces_is_read_like_the_whole_text(folder, size):
     lexicon = "anic 1anIk\ndon d1An\nephyr 1efxr\nnaïve nY1iv\nween w1in\nzephyr z1efxr\nzephyrs z1efxrz\n"
@@ -53,7 +61,32 @@ def test_text_that_arrives_in_pieces_is_read_like_the_whole_text(folder, size):
     assert [token for piece in pieces for token in tokenizer.encode(piece)] == tokenizer.encode(text)
 
 
-@pytest.mark.parametrize("line", ["zephyr", "zephyr ", " z1efxr", "zephyr z1 efxr", "Zephyr z1efxr", "up V1p"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 9, 20])
+def test_readings_are_found_in_text_that_arrives_in_pieces(folder, size):
+    _, tokenizer = tokenizers(folder, "close/near kl1os\nread/past r1ed\nwind/turn w1Ynd\n")
+    text = "They have read it. Try to wind the clock. It is close to here, and close the door. Wind"
+    live = LiveText(tokenizer)
+    ids = []
+    for start in range(0, len(text), size):
+        piece = live.add(text[start : start + size])
+        ids += tokenizer.encode(piece, before=live.before)
+    rest = live.add("", last=True)
+    assert ids + tokenizer.encode(rest, before=live.before) == tokenizer.encode(text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "zephyr/ z1efxr",
+        "zephyr/One z1efxr",
+        "zephyr",
+        "zephyr ",
+        " z1efxr",
+        "zephyr z1 efxr",
+        "Zephyr z1efxr",
+        "up V1p",
+    ],
+)
 def test_a_line_that_is_not_a_word_and_its_phonemes_is_an_error(folder, line):
     with pytest.raises(CheckpointError, match="line 2: must be a word of at least 3 lower-case letters"):
         tokenizers(folder, f"hello hxl1o\n{line}\n")

@@ -25,11 +25,11 @@ class DropoutTokenizer(TextTokenizer):
         self._tokenizer.model.dropout = dropout
         self._exact = TextTokenizer(folder)
 
-    def encode(self, text: str, param: str = "input") -> list[int]:
+    def encode(self, text: str, param: str = "input", before: str = "") -> list[int]:
         """Return token ids of ``text``. The role before the first line break keeps its usual ones."""
         role, line_break, spoken = text.partition("\n")
         if not line_break:
-            return super().encode(text, param)
+            return super().encode(text, param, before)
         return self._exact.encode(role + line_break, param) + (super().encode(spoken, param) if spoken else [])
 
 

@@ -1,0 +1,31 @@
+"""Which reading of an English heteronym its context asks for, such as "wind" in "wind the clock".
+
+Rules are only for contexts that are nearly certain. Elsewhere the talker reads the spelling. A checkpoint's lexicon has
+the phonemes of each reading (``engine.prompt.lexicon``).
+"""
+
+from __future__ import annotations
+
+import re
+
+from engine.prompt.reading_rules import RULES
+
+CONTEXT = 80
+"""Characters on either side of a word that a rule can see."""
+WORDS = frozenset(RULES)
+NAMES = frozenset((word, rule.reading) for word, rules in RULES.items() for rule in rules)
+"""Every word with the name of each of its readings."""
+
+
+def reading(word: str, before: str, after: str) -> str | None:
+    """Return the name of the reading of ``word``, which is in lower case; None if its context does not decide.
+
+    before, after: up to ``CONTEXT`` characters of text around it.
+    """
+    before, after = before.lower().replace("\n", ". "), after.lower()
+    if len(before) < CONTEXT:
+        before = f". {before}"  # the beginning of a text is the beginning of a sentence
+    rules = RULES.get(word, ())
+    return next(
+        (rule.reading for rule in rules if re.search(rule.before, before) and re.match(rule.after, after)), None
+    )
