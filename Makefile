@@ -56,7 +56,7 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: export OMP_WAIT_POLICY = PASSIVE
 test: lint
 	$(BIN)/sonant say Hello. -o $(VENV)/hello.wav
-	$(BIN)/python -m pytest -n 4 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 lint: $(INSTALLED_TEST)
 	$(BIN)/ruff check

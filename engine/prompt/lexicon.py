@@ -20,7 +20,7 @@ from pathlib import Path
 
 from engine.checkpoint.checksums import MAX_TEXT_BYTES, Checksums
 from engine.errors import CheckpointError
-from engine.prompt.readings import CONTEXT, WORDS, reading
+from engine.prompt.readings import CONTEXT, NAMES, WORDS, compile_rules, reading
 
 LEXICON_FILE = "lexicon.txt.gz"
 MARK = "{"
@@ -41,6 +41,7 @@ class Lexicon:
     def __init__(self, lines: Sequence[str]) -> None:
         """lines: sorted, each a word in lower case, a space, and its phonemes."""
         self._lines = lines
+        compile_rules()
 
     def __call__(self, parts: Iterable[str], before: str = "") -> str:
         """Return a text with phonemes for the words that have an entry. A ``MARK`` in it becomes a parenthesis.
@@ -54,12 +55,6 @@ class Lexicon:
             end += len(part)
             read.append(self._read(part, text, end))
         return "".join(read)
-
-    @staticmethod
-    def needs_context(part: str) -> bool:
-        """Return whether a part of a text is a word whose reading depends on its context."""
-        match = _WORD.fullmatch(part)
-        return match is not None and match[1].lower() in WORDS
 
     def _read(self, part: str, text: str, end: int) -> str:
         """Return a part of ``text``, which ends at ``end``, as it is read."""
@@ -75,7 +70,9 @@ class Lexicon:
         if word in WORDS:
             start = end - len(written)
             name = reading(word, text[max(0, start - CONTEXT) : start], text[end : end + CONTEXT])
-            return None if name is None else self._entry(f"{word}/{name}")
+            phonemes = None if name is None else self._entry(f"{word}/{name}")
+            if phonemes is not None:
+                return phonemes
         return self._entry(word)
 
     def _entry(self, word: str) -> str | None:
@@ -103,6 +100,8 @@ def read_lexicon(folder: Path, checksums: Checksums) -> Lexicon | None:
                 f"{file}, line {number}: must be a word of at least 3 lower-case letters, a space and its "
                 f"phonemes, found {line!r:.80}"
             )
+        if "/" in word and tuple(word.split("/")) not in NAMES:
+            raise CheckpointError(f"{file}, line {number}: engine.prompt.heteronyms has no reading {word!r}")
         if word in ROLES:
             raise CheckpointError(f"{file}, line {number}: {word!r} is part of every prompt and cannot have an entry")
     for number, (before, after) in enumerate(pairwise(words), 2):

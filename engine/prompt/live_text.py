@@ -12,7 +12,7 @@ class LiveText:
     """Buffers the end of a live text that a later piece could still change: the last word and what follows it.
 
     Tokenizing the returned parts one by one gives the tokens of the whole text, because words are tokenized separately
-    (SPEC 1.3). The exception is a word of a lexicon whose reading depends on words more than three words ahead.
+    (SPEC 1.3). The exception is a word of a lexicon whose reading depends on words that arrive later.
 
     Attributes:
         before: the end of the text that was returned before the part that ``add`` returned last.

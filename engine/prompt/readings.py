@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import re
 
-from engine.prompt.reading_rules import RULES
+from engine.prompt.heteronyms import RULES
 
 CONTEXT = 80
 """Characters on either side of a word that a rule can see."""
 WORDS = frozenset(RULES)
-NAMES = frozenset((word, rule.reading) for word, rules in RULES.items() for rule in rules)
+NAMES = frozenset((word, rule.reading) for word, rules in RULES.items() for rule in rules if rule.reading)
 """Every word with the name of each of its readings."""
+
+
+def compile_rules() -> None:
+    """Compile every pattern, so that the first request does not wait for it."""
+    for rules in RULES.values():
+        for rule in rules:
+            re.compile(rule.before)
+            re.compile(rule.after)
 
 
 def reading(word: str, before: str, after: str) -> str | None:

@@ -33,10 +33,6 @@ SPECIAL_TOKENS = {
 """The token in tokenizer_config.json for each field of ``TextIds``."""
 
 
-_AHEAD = 3
-"""Words, punctuation marks included."""
-
-
 class TextTokenizer:
     """Converts text to token ids. It has no special tokens, so no text can be tokenized as one."""
 
@@ -73,16 +69,12 @@ class TextTokenizer:
         """Return how many leading characters of ``text``, in NFC, have the same tokens whatever text follows.
 
         The last word is never included. If the text ends with words of combining marks only, neither these nor the word
-        before them is included, because further marks could reorder them. A word of the lexicon with several readings
-        is included when ``_AHEAD`` more words have arrived, because they help to find its reading.
+        before them is included, because further marks could reorder them.
         """
-        words = self._pre_tokenizer.pre_tokenize_str(text)
-        while words and all(map(combining, text[words[-1][1][0] :])):
-            words.pop()
-        starts = [start for _, (start, _) in words[-1:]]
-        if self._lexicon is not None:
-            starts += [start for word, (start, _) in words[-1 - _AHEAD :] if self._lexicon.needs_context(word)]
-        return min(starts, default=0)
+        word_starts = [start for _, (start, _) in self._pre_tokenizer.pre_tokenize_str(text)]
+        while word_starts and all(map(combining, text[word_starts[-1] :])):
+            word_starts.pop()
+        return word_starts[-1] if word_starts else 0
 
     def _parts(self, text: str) -> Iterator[str]:
         """Yield the parts that are tokenized separately."""

@@ -61,17 +61,30 @@ def test_text_that_arrives_in_pieces_is_read_like_the_whole_text(folder, size):
     assert [token for piece in pieces for token in tokenizer.encode(piece)] == tokenizer.encode(text)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 9, 20])
-def test_readings_are_found_in_text_that_arrives_in_pieces(folder, size):
-    _, tokenizer = tokenizers(folder, "close/near kl1os\nread/past r1ed\nwind/turn w1Ynd\n")
-    text = "They have read it. Try to wind the clock. It is close to here, and close the door. Wind"
-    live = LiveText(tokenizer)
-    ids = []
-    for start in range(0, len(text), size):
-        piece = live.add(text[start : start + size])
-        ids += tokenizer.encode(piece, before=live.before)
-    rest = live.add("", last=True)
-    assert ids + tokenizer.encode(rest, before=live.before) == tokenizer.encode(text)
+def test_readings_are_found_in_text_that_arrives_in_pieces(folder):
+    """Words before a piece count, words that arrive later do not."""
+    without, tokenizer = tokenizers(folder, "read/past r1ed\nwind/turn w1Ynd\n")
+    live, ids = LiveText(tokenizer), []
+    for piece in ("They have ", "read it. Try to ", "wind the clock. Wind ", "the clock."):
+        text = live.add(piece, last=piece == "the clock.")
+        ids += tokenizer.encode(text, before=live.before)
+    assert ids == without.encode("They have {r1ed it. Try to {w1Ynd the clock. Wind the clock.")
+
+
+@pytest.mark.parametrize("text", ["Close ", "Use it. ", "Live music! "])
+def test_live_text_may_begin_with_a_word_that_has_several_readings(folder, text):
+    _, tokenizer = tokenizers(folder, "close/near kl1os\nlive/now l1Yv\nuse/noun y1us\n")
+    assert LiveText(tokenizer).add(text + "a") == text.rstrip()
+
+
+def test_an_entry_of_the_word_alone_counts_where_no_rule_decides(folder):
+    without, tokenizer = tokenizers(folder, "close kl1oz\nclose/near kl1os\n")
+    assert tokenizer.encode("Stay close to me and close it.") == without.encode("Stay {kl1os to me and {kl1oz it.")
+
+
+def test_an_unknown_reading_is_an_error(folder):
+    with pytest.raises(CheckpointError, match=r"line 1: engine\.prompt\.heteronyms has no reading 'wind/trun'"):
+        tokenizers(folder, "wind/trun w1Ynd\n")
 
 
 @pytest.mark.parametrize(

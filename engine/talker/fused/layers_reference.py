@@ -1,4 +1,4 @@
-"""Reference implementation of the kernel of the talker's layers, in plain PyTorch."""
+"""Reference implementation of the kernels of the talker's layers, in plain PyTorch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.talker.fused.reference import product, rms_norm, rotated
 
 
 class ReferenceLayers:
-    """Computes what ``engine.talker.fused.layers.TalkerLayers`` computes, with the same arguments.
+    """Computes what ``TalkerLayers`` and ``RowLayers`` compute, with the same arguments.
 
     Inputs of matrix products and cached keys and values are rounded to the matrices' dtype; everything else is float32.
     """

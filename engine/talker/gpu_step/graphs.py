@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -66,9 +66,15 @@ class GraphedFrameSampler:
         return self._runs[size]()
 
 
+@cache
+def _warm_up_stream() -> torch.cuda.Stream:
+    """Return one stream for all warm-up runs: torch keeps a workspace of cuBLAS for every stream."""
+    return torch.cuda.Stream()
+
+
 def captured(run: Callable[[], Tensor], pool: Any) -> Callable[[], Tensor]:
     """Capture ``run`` as a CUDA graph, after two warm-up runs that trigger lazy initialization."""
-    stream = torch.cuda.Stream()
+    stream = _warm_up_stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         run()

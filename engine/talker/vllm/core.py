@@ -66,15 +66,18 @@ class TalkerCore:
             executor = _measured(executor, memory, need)
         try:
             self._engine = EngineCore(engine, executor, log_stats=False)
+            self._prepare(arguments["max_num_batched_tokens"], need.block_size, config)
         except torch.OutOfMemoryError as error:
             raise out_of_memory("the talker", "talker.slots or talker.context", error) from error
+
+    def _prepare(self, max_rows: int, block_size: int, config: TalkerConfig) -> None:
+        """Set up the scheduler and the step runner for the loaded model."""
         self.model_runner: Any = self._engine.model_executor.driver_worker.worker.model_runner
         """vLLM's V2 model runner."""
         blocks = self.model_runner.kv_cache_config.num_blocks
-        cache = CacheSize(blocks, need.block_size, config.context)
-        self.scheduler = Scheduler(config.slots, arguments["max_num_batched_tokens"], cache)
+        self.scheduler = Scheduler(config.slots, max_rows, CacheSize(blocks, block_size, config.context))
         self._inputs = self.model_runner.model_state.inputs
-        self._steps = StepRunner(self.model_runner, self.scheduler.block_table, need.block_size)
+        self._steps = StepRunner(self.model_runner, self.scheduler.block_table, block_size)
         self._steps.own_layers = own_layers(
             self.model_runner, self._steps.device_table, reproducible=config.vllm.reproducible
         )

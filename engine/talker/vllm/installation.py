@@ -22,7 +22,7 @@ _ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
 }
 _JIT_MONITORS = ("vllm.triton_utils.jit_monitor", "vllm.utils.jit_monitor")
-"""Where vLLM's tested releases have it."""
+"""Loggers of these warnings, by release."""
 _log = logging.getLogger(__name__)
 
 
@@ -47,7 +47,7 @@ def require() -> None:
 def prepare_environment() -> None:
     """Set the environment variables that vLLM reads on import, unless they are set, and its log level to WARNING.
 
-    vLLM would also warn that kernels are compiled after its warm-up. These are ours, and no request waits yet.
+    vLLM also warns of kernels that are compiled after its warm-up, as ours are. These warnings stay off.
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.checkpoint.architecture import Transformer
+from engine.kernels.fallback import reason_for_fallback
 from engine.kernels.nvrtc import KernelError
 from engine.talker.fused.layers import MAX_ROWS, PAGE, LayerWeights, PagedCache
 from engine.talker.fused.layers_loading import row_layers, talker_layers
@@ -79,30 +80,33 @@ class OwnLayers(NamedTuple):
 
 def own_layers(runner: Any, block_table: Tensor, *, reproducible: bool) -> OwnLayers:
     """Capture the graphs. Logs which steps they run, and why vLLM runs the others."""
-    if reproducible:
-        reason = "with talker.vllm.reproducible, every step has the same kernels"
-    elif runner.device.type != "cuda":
-        reason = "there is no GPU"
-    else:
+    if reproducible or runner.device.type != "cuda":
+        reason = "with talker.vllm.reproducible, every step has the same kernels" if reproducible else "there is no GPU"
+        _log.info("vLLM runs the talker's layers in all steps: %s", reason)
+        return OwnLayers()
+
+    def graphs(
+        kernels: Callable[[LayerWeights, PagedCache], Layers], sizes: Sequence[int], steps: str
+    ) -> LayerGraphs | None:
         try:
-            model, state = runner.model, runner.model_state
-            shape = model.architecture.talker.transformer
-            weights = _weights(model.model, shape, state.max_model_len, state.device)
-            cache = _cache(model.model.layers)
-            rows = LayerGraphs(runner, row_layers(weights, cache), block_table, _ROW_SIZES)
+            layers = kernels(weights, _cache(runner.model.model.layers))
+            captured_graphs = LayerGraphs(runner, layers, block_table, sizes)
         except KernelError as error:
             reason = str(error)
+        except Exception as error:
+            reason = reason_for_fallback(error)
         else:
-            _log.info("steps of up to %d rows with short contexts run without vLLM's layers", rows.max_rows)
-            try:
-                one = LayerGraphs(runner, talker_layers(weights, cache), block_table, _ONE_LAUNCH_SIZES)
-            except KernelError as error:
-                _log.info("no step runs the talker's layers in one launch: %s", error)
-                return OwnLayers(rows=rows)
-            _log.info("steps of up to %d rows run the talker's layers in one launch", one.max_rows)
-            return OwnLayers(one, rows)
-    _log.info("vLLM runs the talker's layers in all steps: %s", reason)
-    return OwnLayers()
+            _log.info("%s of up to %d rows run without vLLM's layers", steps, captured_graphs.max_rows)
+            return captured_graphs
+        _log.info("vLLM runs the talker's layers in %s: %s", steps, reason)
+        return None
+
+    model, state = runner.model, runner.model_state
+    weights = _weights(model.model, model.architecture.talker.transformer, state.max_model_len, state.device)
+    return OwnLayers(
+        one_launch=graphs(talker_layers, _ONE_LAUNCH_SIZES, "small steps"),
+        rows=graphs(row_layers, _ROW_SIZES, "steps with short contexts"),
+    )
 
 
 def _weights(model: Any, shape: Transformer, positions: int, device: torch.device) -> LayerWeights:

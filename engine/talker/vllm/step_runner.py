@@ -26,6 +26,8 @@ from engine.talker.vllm.state import TalkerState
 
 _NO_POSITION = -1
 """Cache position of a padding row: its keys and values are not stored."""
+_MAX_PROMPT_READS = 1 << 15
+"""Maximum positions that the prompt rows of a step of ``RowLayers`` read in total; vLLM's attention shares them."""
 _CODE_BUFFERS = 3
 """At most two steps are in flight, and the codes of a third are being read."""
 
@@ -112,8 +114,11 @@ class StepRunner:
         one_launch, rows = self.own_layers
         if one_launch is not None and longest == 1 and tokens <= one_launch.max_rows:
             return None if after_first_codes else one_launch
-        short = int((batch.starts + batch.counts).max()) <= MAX_POSITIONS
-        return rows if rows is not None and short and tokens <= rows.max_rows else None
+        if rows is None or tokens > rows.max_rows:
+            return None
+        ends = batch.starts + batch.counts
+        read_by_prompts = int((batch.counts * ends)[batch.prefill].sum())
+        return rows if ends.max() <= MAX_POSITIONS and read_by_prompts <= _MAX_PROMPT_READS else None
 
     def _sample(self, batch: Batch, hidden: Tensor, sample_rows: Tensor, sample_slots: Tensor) -> PendingCodes:
         """Sample frames from the rows of ``hidden``, and start to copy their codes to the host."""
