@@ -20,7 +20,7 @@ from pathlib import Path
 
 from engine.checkpoint.checksums import MAX_TEXT_BYTES, Checksums
 from engine.errors import CheckpointError
-from engine.prompt.readings import CONTEXT, NAMES, WORDS, compile_rules, reading
+from engine.prompt.readings import CONTEXT, NAMES, WORDS, compiled_rules, reading
 
 LEXICON_FILE = "lexicon.txt.gz"
 MARK = "{"
@@ -28,6 +28,7 @@ MARK = "{"
 ROLES = frozenset(("assistant", "user"))
 """Words of every prompt, which cannot be entries."""
 _ENTRY = re.compile(r"[^\W\d_]{3,}(?:/[a-z]+)?")
+"""A word, or a word and the name of a reading."""
 _WORD = re.compile(r"\W?([^\W\d_]+)")
 """A part of the tokenizer's split pattern that is a word, with the character before it."""
 
@@ -41,7 +42,7 @@ class Lexicon:
     def __init__(self, lines: Sequence[str]) -> None:
         """lines: sorted, each a word in lower case, a space, and its phonemes."""
         self._lines = lines
-        compile_rules()
+        compiled_rules()
 
     def __call__(self, parts: Iterable[str], before: str = "") -> str:
         """Return a text with phonemes for the words that have an entry. A ``MARK`` in it becomes a parenthesis.
@@ -97,8 +98,8 @@ def read_lexicon(folder: Path, checksums: Checksums) -> Lexicon | None:
         phonemes = line[len(word) + 1 :]
         if not (_ENTRY.fullmatch(word) and word == word.lower() and phonemes) or " " in phonemes:
             raise CheckpointError(
-                f"{file}, line {number}: must be a word of at least 3 lower-case letters, a space and its "
-                f"phonemes, found {line!r:.80}"
+                f"{file}, line {number}: must be a word of at least 3 lower-case letters, with a reading such as "
+                f"wind/turn if it has several, a space and its phonemes, found {line!r:.80}"
             )
         if "/" in word and tuple(word.split("/")) not in NAMES:
             raise CheckpointError(f"{file}, line {number}: engine.prompt.heteronyms has no reading {word!r}")

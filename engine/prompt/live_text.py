@@ -15,17 +15,17 @@ class LiveText:
     (SPEC 1.3). The exception is a word of a lexicon whose reading depends on words that arrive later.
 
     Attributes:
-        before: the end of the text that was returned before the part that ``add`` returned last.
+        returned: the end of the text that was returned so far.
     """
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
         self._tokenizer = tokenizer
-        self._pending = self._returned = self.before = ""
+        self._pending = self.returned = ""
 
     def add(self, piece: str, *, last: bool = False) -> str:
         """Add a piece. Return the text, in NFC, that later pieces cannot change; with ``last``, all remaining text."""
         text = normalize("NFC", self._pending + piece)
         stable = len(text) if last else self._tokenizer.stable_length(text)
-        self.before = (self.before + self._returned)[-CONTEXT:]
-        self._returned, self._pending = text[:stable], text[stable:]
-        return self._returned
+        self._pending = text[stable:]
+        self.returned = (self.returned + text[:stable])[-CONTEXT:]
+        return text[:stable]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MODAL = r"to|will|would|can|could|should|shall|must|may|might|cannot|let's|please|[a-z]+n['’]t"
+"""Words that a verb in its base form follows."""
 NEGATED = rf"{MODAL}|not"
 CLAUSE = r"(?:[.!?;:,]|and|but|because|that|when|after|so|then|while|what|which)"
 """The beginning of a clause."""
@@ -20,10 +21,11 @@ END = r"[.,;:!?)]|$"
 HOURS = "noon|midnight|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 COUNT = rf"{HOURS}|[a-z]+teen|(?:twen|thir|for|fif|six)ty(?:[- ][a-z]+)?|half|last|first|next|final|this|that|per"
 CAUSING = r"(?:let|lets|help|helps|helped|make|makes|made|have|has|had|hear|heard|watch|watched) (?:her|his)"
+"""What precedes "her" or "his" where a verb may follow."""
 
 
 class Rule(NamedTuple):
-    """reading: None leaves the word to the talker. before, after: patterns; ``re`` keeps them compiled."""
+    """reading: None leaves the word to the talker. before, after: regular expressions."""
 
     reading: str | None
     before: str

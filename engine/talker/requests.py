@@ -155,8 +155,8 @@ class RequestReader:
         if live is None:
             return None
         piece, last = unpack_text_delta(record.payload)
-        text = live.add(piece, last=last)
-        ids = self._checkpoint.tokenizer.encode(text, before=live.before)
+        before = live.returned
+        ids = self._checkpoint.tokenizer.encode(live.add(piece, last=last), before=before)
         if last:
             del self._live[record.stream]
             ids.append(self._checkpoint.model.text_ids.tts_eos)

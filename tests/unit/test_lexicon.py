@@ -66,8 +66,8 @@ def test_readings_are_found_in_text_that_arrives_in_pieces(folder):
     without, tokenizer = tokenizers(folder, "read/past r1ed\nwind/turn w1Ynd\n")
     live, ids = LiveText(tokenizer), []
     for piece in ("They have ", "read it. Try to ", "wind the clock. Wind ", "the clock."):
-        text = live.add(piece, last=piece == "the clock.")
-        ids += tokenizer.encode(text, before=live.before)
+        before = live.returned
+        ids += tokenizer.encode(live.add(piece, last=piece == "the clock."), before=before)
     assert ids == without.encode("They have {r1ed it. Try to {w1Ynd the clock. Wind the clock.")
 
 

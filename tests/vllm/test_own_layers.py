@@ -115,7 +115,9 @@ def test_states_agree_with_those_of_vllm(checkpoint, vllm_talker, monkeypatch):
     utterances.admit(20, SHORT_FRAMES)
     utterances.finish()
     assert {("one launch", False, 2), ("one launch", False, 13), ("rows", False, 22)} <= set(errors)
+    assert len(errors["one launch", False, 2]) > LONG_FRAMES / 2
     assert any(kind == "rows" and prompts for kind, prompts, _ in errors), "steps with prompts"
+    assert (True, True) in vllm_runs, "few rows after first codes"
     assert (False, False) in vllm_runs, "many rows, of which one has a long context"
     assert (True, False) not in vllm_runs, "many rows with short contexts"
     assert max(max(each) for each in errors.values()) < MAX_ERROR

@@ -90,7 +90,7 @@ class StepRunner:
         graphs = self._own_graphs(batch, tokens, longest)
         if graphs is not None:
             size = graphs.padded_size(tokens)
-            sample_rows, sample_slots = self._fill(batch, size, len(batch.slots))
+            sample_rows, sample_slots = self._fill(batch, size)
             return self._sample(batch, graphs(size), sample_rows, sample_slots)
         uniform = longest if longest * len(batch.slots) == tokens else None
         graph = self._runner.cudagraph_manager.dispatch(len(batch.slots), tokens, uniform, 0)
@@ -127,10 +127,11 @@ class StepRunner:
             return PendingCodes(self._code_buffers[0][:0], None)
         return self._read(self._state.sample_frames(hidden, sample_rows, sample_slots)[:count])
 
-    def _fill(self, batch: Batch, rows: int, requests: int) -> tuple[Tensor, Tensor]:
-        """Fill the buffers of the step, padded to ``rows`` input rows of ``requests`` utterances.
+    def _fill(self, batch: Batch, rows: int, requests: int | None = None) -> tuple[Tensor, Tensor]:
+        """Fill the buffers of the step, padded to ``rows`` input rows.
 
-        Returns the rows to sample from and their slots, padded to a batch size of the frame sampler.
+        requests: number of utterances to pad the buffers of vLLM's attention to; None: own layers, which do not read
+        them. Returns the rows to sample from and their slots, padded to a batch size of the frame sampler.
         """
         state, buffers = self._state, self._runner.input_buffers
         state.inputs.update()
@@ -141,28 +142,37 @@ class StepRunner:
         blocks = self._host_table[slots, positions // self._block_size]
         padding, samples = state.slots.padding_row, np.flatnonzero(batch.samples)
         size = state.sample_frames.padded_size(len(samples)) if len(samples) else 0
-        uploaded = self._upload(
+        per_utterance = (
+            []
+            if requests is None
+            else [
+                _padded(bounds, requests + 1, len(owners)),
+                _padded(batch.starts + batch.counts, requests, 0),
+                _padded(batch.slots, requests, padding),
+            ]
+        )
+        *uploaded, sample_rows, sample_slots, new_blocks, block_ids = self._upload(
+            *per_utterance,
             _padded(positions, rows, 0),
             _padded(blocks * self._block_size + positions % self._block_size, rows, _NO_POSITION),
             _padded(np.where(batch.prefill[owners], padding, slots), rows, padding),
             _padded(slots, rows, padding),
-            _padded(bounds, requests + 1, len(owners)),
-            _padded(batch.starts + batch.counts, requests, 0),
-            _padded(batch.slots, requests, padding),
             _padded(bounds[1:][samples] - 1, size, 0),
             _padded(batch.slots[samples], size, padding),
             batch.new_blocks,
             self._host_table[batch.new_blocks],
         )
-        *inputs, table_rows, sample_rows, sample_slots, new_blocks, block_ids = uploaded
         per_row = (buffers.positions, self._slot_mapping, state.row_slots, state.table_rows)
-        outputs = (*per_row, buffers.query_start_loc, buffers.seq_lens)
-        for output, values in zip(outputs, inputs, strict=True):
+        for output, values in zip(per_row, uploaded[-len(per_row) :], strict=True):
             output[: len(values)].copy_(values)
         if len(new_blocks):
             ids = block_ids.view(len(new_blocks), -1).int()
             self.device_table[:, : ids.shape[1]].index_copy_(0, new_blocks, ids)
-        torch.index_select(self.device_table, 0, table_rows, out=self._input_table[:requests])
+        if requests is not None:
+            starts, lengths, table_rows = uploaded[: -len(per_row)]
+            buffers.query_start_loc[: requests + 1].copy_(starts)
+            buffers.seq_lens[:requests].copy_(lengths)
+            torch.index_select(self.device_table, 0, table_rows, out=self._input_table[:requests])
         prefill = np.flatnonzero(batch.prefill)
         if len(prefill):
             prompts = PromptRows(
