@@ -100,12 +100,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(".pocket"), help="folder with texts.jsonl")
     parser.add_argument("--processes", type=int, default=2, help="processes that look up phonemes")
     parser.add_argument("--seed", type=int, help="default: that of pocket.yaml; another one creates other speakers")
+    parser.add_argument("--times", type=int, default=1, help="how often each text is spoken, by random speakers")
     options = parser.parse_args()
     pocket = load()
     seed = pocket.seed if options.seed is None else options.seed
     source = random.Random(f"plan {seed}")
     all_speakers, phonemize = speakers(pocket.voices, seed), partial(_phonemize, options.vocabulary)
-    texts = [sentence.text for sentence in read_sentences(options.out / "texts.jsonl")]
+    texts = [sentence.text for sentence in read_sentences(options.out / "texts.jsonl")] * options.times
     with ProcessPoolExecutor(options.processes) as executor:
         apply = partial(executor.map, chunksize=_CHUNK)
         words = partial(_words, options.vocabulary)

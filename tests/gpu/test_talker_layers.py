@@ -23,7 +23,7 @@ BATCHES = {
 ROWS = {
     "rows, one": [100],
     "rows, first positions": [0, 1, 15, 16, 63, 64, 65],
-    "rows, many": [1023, None, 900, *(40 + 9 * row for row in range(60))],
+    "rows, many": [1023, None, 900, *(40 + 9 * row for row in range(50))],
 }
 """Batches of ``row_layers``."""
 pytestmark = pytest.mark.skipif(

@@ -86,4 +86,7 @@ def _read_utterances(plan: Path, folder: Path) -> list[TrainingUtterance]:
 def _read_vectors(file: Path) -> dict[str, tuple[NDArray[np.int64], NDArray[np.float32]]]:
     with np.load(file) as arrays:
         speakers, ids, vectors = arrays["speakers"], arrays["ids"], arrays["vectors"].astype(np.float32)
-    return {str(speaker): (ids[speakers == speaker], vectors[speakers == speaker]) for speaker in np.unique(speakers)}
+    order = np.argsort(speakers, kind="stable")
+    names, starts = np.unique(speakers[order], return_index=True)
+    groups = np.split(order, starts[1:])
+    return {str(name): (ids[group], vectors[group]) for name, group in zip(names, groups, strict=True)}
