@@ -27,6 +27,7 @@ from engine.errors import EngineError, EngineFailed, SetupError
 from engine.prompt.builder import languages, tasks
 from engine.protocol.messages import READY
 from engine.protocol.request import EngineInfo, SamplingParams
+from engine.system.bytecode import warn_without_bytecode
 from engine.system.process import (
     exit_immediately,
     freeze_gc,
@@ -74,6 +75,7 @@ def run(config: EngineConfig, requests: MultiEndpoint, audio: MultiSide, request
     unused: list[Side | MultiSide] = [code2wav_side, audio]
     try:
         return_freed_memory()
+        warn_without_bytecode(torch)
         device = choose_device(config)
         checkpoint = open_checkpoint(config.model, verify=config.verify_checksums)
         plan = _choose_plan(checkpoint, config, device)
