@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
+from pathlib import Path
 from types import ModuleType
 
 _log = logging.getLogger(__name__)
@@ -16,10 +16,10 @@ def warn_without_bytecode(module: ModuleType) -> None:
     Python compiles a module at its first import and keeps the result beside it (``__pycache__``), for later starts.
     """
     cached = None if module.__spec__ is None else module.__spec__.cached
-    if cached is None or os.path.exists(cached):
+    if cached is None or Path(cached).exists():
         return
     if sys.dont_write_bytecode:
         advice = "unset PYTHONDONTWRITEBYTECODE"
     else:
-        advice = f"{os.path.dirname(cached)} is not writable; set PYTHONPYCACHEPREFIX to a folder that is kept"
+        advice = f"{Path(cached).parent} is not writable; set PYTHONPYCACHEPREFIX to a folder that is kept"
     _log.warning("Python compiles all modules at every start, which takes seconds: %s", advice)
