@@ -36,6 +36,17 @@ _EMOTICON = lazy(
     re.VERBOSE,
 )
 _HEART = lazy(r"(?<=[^\W\d]|[.!?,])\s{1,4}<3+(?=$|[\s.,!?])(?!\s*[=<>]|\s(?:and|or|then|is)\b)")
+_SHORT_NAMES = (
+    "100 angry bell blush bomb boom bow bug bulb cake clap coffee confused cool crown cry dizzy eyes facepalm "
+    "fire fist flushed frowning gem ghost grin grinning handshake heart hearts hourglass hugging joy kiss "
+    "laughing lol mega memo moneybag pensive pizza poop pray rainbow relaxed relieved rocket rofl rose scream "
+    "shrug skull sleeping smile smiley smirk snowflake sob sparkles star sunglasses sunny sweat tada thinking "
+    "thumbsdown thumbsup trophy unlock wave wink worried wrench yum zap zzz"
+).split()
+_SHORTCODE = lazy(
+    rf"(?<![\w:/]):((?:{'|'.join(_SHORT_NAMES)})|[+-]1|[a-z0-9]{{1,20}}(?:_[a-z0-9]{{1,20}}){{1,5}}):(?![\w:/])"
+)
+"""An emoji by its name, as in chat programs: ":tada:", ":thumbs_up:"."""
 _VARIABLE = lazy(r"(?:^|[\s(=])(?!I$)[^\W\d_]$")
 _SPACES = lazy(r"[^\S\n]{2,}")
 _NAMES = {
@@ -64,7 +75,7 @@ def name(text: str) -> str:
 
 
 def _replace(text: str, *, named: bool) -> str:
-    changed = text
+    changed = _SHORTCODE.sub(lambda match: f" {re.sub('[_-]', ' ', match[1])} " if named else " ", text)
     if not text.isascii():
         changed = _RATING.sub(lambda match: f"{match[1]} star" + ("s" if match[1] != "1" else ""), changed)
         changed = _KEYCAP.sub(lambda match: match[1] if match[1].isdecimal() else " ", changed)
@@ -75,7 +86,7 @@ def _replace(text: str, *, named: bool) -> str:
     if changed == text:
         return text
     changed = _SPACES.sub(" ", changed)
-    return re.sub(r"[^\S\n]+(?=[.,!?]|$|\n)", "", changed)
+    return re.sub(r"[^\S\n]+(?=[.,!?](?!\w)|$|\n)", "", changed)
 
 
 def _heart(match: re.Match[str]) -> str:

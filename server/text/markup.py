@@ -31,6 +31,8 @@ _STAR = "\ue010"
 """Replaces an asterisk that multiplies, so that the parser does not take it for emphasis."""
 _RUN = lazy(r"([*_~\[\]<>`|#&!(\\=+-])\1{15,}")
 """A long run of one mark. It is decoration, or an attack on the parser."""
+_HIGHLIGHT = lazy(r"(?<![\w=!<>])==(?=[^\s=])([^\n=]{1,300})(?<=\S)==(?![\w=])")
+"""Highlighted text in some editors: ==text==."""
 _CITATION = lazy(
     r"(?<=[.,;!?\"])(?:\[\d{1,3}\])+|【[^】\n]{1,40}】"
     r"|(?<=[a-z])(?:[ ](?:\[\d{1,3}\])+|(?:\[\d{1,3}\]){2,})(?=[.,;:]|[ ]?$)"
@@ -49,7 +51,7 @@ def to_text(text: str, *, line_before: int = 0) -> str:
 
     line_before: characters before the text in its first line, where the text continues another one.
     """
-    text = ssml.bracket_pauses(text)
+    text = _HIGHLIGHT.sub(r"\1", ssml.bracket_pauses(text))
     if not _MARKUP.search(text):
         return paragraphs(text, line_before=line_before)
     text = _COMPARISON.sub(r"\\\g<0>", _BULLET.sub(r"\1- ", formula_markup.one_line(text)))

@@ -68,7 +68,8 @@ _TITLE_AND = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Messrs)\.?(?=[ ](?:and|&|or)[ ](?
 _NUMBERED = rf"""
     (?<![\w.])
     (?: (?P<word>{alternatives(NUMBERED)})\.[ ]?
-        (?= \#?\d | [IVX]+\b | (?<=[pPhHlLcCgG]\.[ ])(?:x{{0,3}}(?:ix|iv|vi{{0,3}}|i{{2,3}})|xi|x{{2,3}}i?)(?!\w) )
+        (?= \#?\d | [IVX]{{2,}}\b | (?<![Nn]o\.[ ])(?<![Nn]o\.)[VIX]\b |
+            (?<=[pPhHlLcCgG]\.[ ])(?:x{{0,3}}(?:ix|iv|vi{{0,3}}|i{{2,3}})|xi|x{{2,3}}i?)(?!\w) )
       | (?P<bare>{alternatives(BARE_NUMBERED)})[ ](?=\#?\d) )
 """
 _STREET = rf"""

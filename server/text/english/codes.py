@@ -50,6 +50,9 @@ _IP = r"""
     (?<![\w.]) (?P<address>\d{1,3}(?:\.\d{1,3}){3}) (?:/(?P<mask>\d{1,2}))? (?::(?P<port>\d{1,5}))? (?!\w|\.\d)
 """
 _MAC = r"(?<![\w:-])[0-9A-Fa-f]{2}(?:(?P<mark>[:-])[0-9A-Fa-f]{2})(?:(?P=mark)[0-9A-Fa-f]{2}){4}(?![\w:-])"
+_UUID = r"(?<![\w\-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w\-])"
+_COMMIT = r"(?<![\w\-./#])(?=[a-f]*\d)(?=\d*[a-f])(?:[0-9a-f]{7,12}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})(?![\w\-])"
+"""The name of a commit, or a checksum."""
 _MIXED = r"""
     (?<![\w.,$€£#@/'])
     (?=[A-Z0-9\-]{4,20}(?!\w)) (?=[A-Z\-]*\d) (?=[\d\-]*[A-Z])    # 4 to 20 characters with a digit and a capital
@@ -59,6 +62,8 @@ _MIXED = r"""
 _SPELLED = lazy(r"[A-Z]\d+-|-[A-Z]+\d|-.*-|[A-Z]\d+[A-Z]|\d[A-Z]+\d|[A-Z]{2,}-?\d{4,}|[A-Z]\d{4,}|\d{3,}[A-Z]")
 """Matches a code, X7K9 or AB-1234, but not a name with a number, A320 or COVID-19."""
 _NOT_SPELLED = lazy(r"\d+[A-Z]{1,4}|[A-Z]+-\d{1,3}")
+_MIN_CHANGES = 2
+"""Minimum changes between letters and digits in the name of a commit."""
 _FOLLOWED = 8
 """Minimum characters of a code whose groups are separated by commas."""
 _MODEL = r"""
@@ -137,6 +142,14 @@ def _octet(text: str) -> str:
     return numbers.digits(text) if len(text) > 2 else numbers.number(text)
 
 
+def _commit(match: re.Match[str]) -> str:
+    """Return a commit or a checksum character by character, in groups of four. A number with a unit is unchanged."""
+    text = match[0]
+    if len(re.findall(r"[a-f]\d|\d[a-f]", text)) < _MIN_CHANGES:
+        return text
+    return ", ".join(_each(text[start : start + 4]) for start in range(0, len(text), 4))
+
+
 def _mac(match: re.Match[str]) -> str:
     return ", ".join(map(_each, re.split("[:-]", match[0])))
 
@@ -198,6 +211,8 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(_HEXADECIMAL, lambda match: f"zero X {_each(match['digits'])}", ("0x", "0X")),
     rule(_IP, _ip, "digit."),
+    rule(_UUID, lambda match: ", ".join(map(_each, match[0].split("-"))), ("digit-", "-digit")),
+    rule(_COMMIT, _commit, ("digit letter", "letter digit")),
     rule(_MAC, _mac, (":", "-")),
     rule(r"\bIPv(?P<version>[46])\b", lambda match: f"I P V {numbers.cardinal(int(match['version']))}", "IPv"),
     rule(_ISBN, _isbn, ("isbn", "issn", "iban", "ean", "upc")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import letters, web
+from server.text.english import letters, numbers, web
 from server.text.english.rules import Rule, alternatives, rule
 
 _EXTENSIONS = """
@@ -88,7 +88,9 @@ _FILE = rf"""
     (?<![\w/.\\@<])
     (?P<stem>\.?[A-Za-z0-9_][\w\-]{{0,80}} (?:\.[\w\-]{{1,40}}){{0,3}}?)
     \.(?P<extension>{_ANY_EXTENSION}) (?![\w\-/(]|\.\w)
+    (?::(?P<line>\d{{1,6}})(?::(?P<column>\d{{1,4}}))?(?!\w|[.,:]\d))?
 """
+"""A file, perhaps with a line and a column: main.py:42."""
 _EXTENSIONS_ALONE = [each for each in _EXTENSIONS if each not in _NEVER_ENDS or each == "env"]
 _EXTENSION_ALONE = rf"""
     (?<![\w.])\.(?P<extension>{_ANY_EXTENSION})(?=\s(?:{"|".join(sorted(_FILE_NOUNS))})\b)
@@ -137,7 +139,9 @@ def _file(match: re.Match[str]) -> str:
         return match[0]
     if extension == "js" and stem.lower() in _PRODUCTS:
         return f"{web.speak_pieces(stem)} J S"
-    return speak_file(match[0])
+    words = speak_file(f"{stem}.{extension}")
+    words += f" line {numbers.cardinal(int(match['line']))}" if match["line"] else ""
+    return words + (f" column {numbers.cardinal(int(match['column']))}" if match["column"] else "")
 
 
 RULES: tuple[Rule, ...] = (

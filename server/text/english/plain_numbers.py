@@ -30,6 +30,10 @@ _TRAILING = r"(?<![\w.,])(?P<number>\d{1,4})(?P<letters>[A-Za-z]{1,3})(?!\w)"
 _SUFFIXES = frozenset("st nd rd th".split())
 
 _A_MONTH = r"(?<=[\d.])-a-(?=(?:day|night|week|month|year)\b)"
+_POINTS = r"(?<![\w.,])(?P<sign>[-+−])?(?<![.,])(?P<number>\d{1,3}\.\d{1,2}|(?<=[-+−])\d{1,3})[ ]?pp(?![\w.]\w|\w)"
+"""-0.3pp: percentage points."""
+_UNDERSCORES = r"(?<![\w.])\d{1,3}(?:_\d{3})+(?![\w.])"
+"""1_000_000, as in programs."""
 _ISH = r"(?<=[\d%])-?ish(?!\w)"
 _DOTTED_GROUPS = r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,8}(?![\w.])"
 _SPACED_GROUPS = r"(?<![\w.,\-])[1-9]\d{0,2}(?:[ ]000){1,8}(?![\w\-]|[.,]\d|[ ]\d)"
@@ -61,6 +65,11 @@ def _percent(match: re.Match[str]) -> str:
     return f"{_SIGNS.get(match['sign'] or '', '')}{words} {'per mille' if match['mark'] == '‰' else 'percent'}"
 
 
+def _points(match: re.Match[str]) -> str:
+    sign = _SIGNS.get(match["sign"] or "", "")
+    return f"{sign}{numbers.plural(match['number'], 'percentage point', 'percentage points')}"
+
+
 def _number(match: re.Match[str]) -> str:
     """Return a number in words, with a space between it and an adjacent letter."""
     text, (start, end) = match.string, match.span()
@@ -85,6 +94,7 @@ def _trailing(match: re.Match[str]) -> str:
 
 
 FIRST: tuple[Rule, ...] = (
+    rule(_UNDERSCORES, lambda match: match[0].replace("_", ""), "_"),
     rule(_OLD_ORDINAL, lambda match: f"{match['number']}{'nd' if match['number'][-1] == '2' else 'rd'}", "digit h"),
     rule(_ISH, " ish", "ish"),
     rule(r"\+[ ]?/[ ]?[-−]", "±", "/"),
@@ -100,6 +110,7 @@ FIRST: tuple[Rule, ...] = (
 """Run before all other rules for numbers: they remove the marks of other ways to group digits."""
 
 EARLY: tuple[Rule, ...] = (
+    rule(_POINTS, _points, ("pp",)),
     rule(_PERCENT, _percent, "digit %"),
     rule(_TEAM, lambda match: numbers.cardinal(int(match["number"])).removesuffix("e") + "ers", "digit letter"),
 )

@@ -9,6 +9,11 @@ from server.text.english.rules import Rule, rule
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+|\d{1,9}(?:\.\d{1,6})?"
 _RANGE = rf"(?<![\w.,/$€£:\-])(?P<start>{_NUMBER})[ ]?[-–][ ]?(?P<end>{_NUMBER})(?P<more>\+)?(?![\w/]|:\d|[.,]\d|-\d)"
+_MINUS = (
+    rf"(?<![\w.,/$€£:\-])(?P<first>{_NUMBER})[ ][-–−][ ](?P<second>{_NUMBER})"
+    r"(?=[ ](?:is|equals|makes|gives|leaves|was)[ ](?:not[ ])?-?\d)"
+)
+"""5 - 3 is 2."""
 _TRIPLE = r"(?<![\w.,/$:\-])(?P<first>\d{1,3})[-–](?P<second>\d{1,3})[-–](?P<third>\d{1,3})(?![\w/:\-]|[.,]\d)"
 _RATIO = (
     r"(?<![\w.,/:])(?P<first>\d{1,4}):(?P<second>\d{1,3}(?:,\d{3})+|\d{1,4})(?::(?P<third>\d{1,4}))?(?![\w:]|[.,]\d)"
@@ -70,6 +75,11 @@ RULES: tuple[Rule, ...] = (
     rule(_ORDINALS, r"\g<start> to \g<end>", "digit-"),
     rule(
         _VERSES, lambda match: f"{_plain(match['first'])}, {_plain(match['start'])} to {_plain(match['end'])}", "digit:"
+    ),
+    rule(
+        _MINUS,
+        lambda match: f"{numbers.number(match['first'])} minus {numbers.number(match['second'])}",
+        "digit space digit",
     ),
     rule(_TRIPLE, _triple, "digit-"),
     rule(_RANGE, _span, "digit-"),

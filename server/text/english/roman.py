@@ -31,6 +31,11 @@ MONARCHS = (
 _NOT_BEFORE_X = frozenset(("Malcolm", "Victor"))
 """Names of monarchs after which X is a letter: Malcolm X."""
 _COUNTED_RULE = rf"(?<!\w)(?P<word>(?:{_COUNTED})\.?[ ])(?P<roman>{_ROMAN})(?![\w])(?!'[a-rt-z])"
+_PART = rf"""
+    (?<!\w) (?P<word>(?:[Ss]ection|[Aa]rticle|[Pp]art|[Aa]ppendix|[Ii]tem)[ ])
+    (?P<roman>{_ROMAN})\.(?P<letter>[A-Z]|\d{{1,2}}) (?![\w.]\w|\w)
+"""
+"""Section IV.B."""
 _KING_RULE = rf"(?<!\w)(?P<word>(?:{'|'.join(MONARCHS)})[ ])(?P<roman>{_ROMAN})(?!\w)(?!'[a-rt-z])(?P<after>[ ]\w+)?"
 _CENTURY = (
     rf"(?<!\w)(?P<roman>{_ROMAN})(?:th)?(?=[ -](?:century|centuries|Century|dynasty|Olympi(?:ad|c|cs)|Congress)\b)"
@@ -84,6 +89,11 @@ def _counted(match: re.Match[str]) -> str:
     return match["word"] + numbers.cardinal(value(roman.upper()))
 
 
+def _part(match: re.Match[str]) -> str:
+    letter = match["letter"]
+    return match["word"] + f"{numbers.cardinal(value(match['roman']))} {letter}"
+
+
 def _king(match: re.Match[str]) -> str:
     roman, name, after = match["roman"], match["word"].strip(), match["after"] or ""
     if roman in ("C", "D", "L", "M") or (roman == "X" and name in _NOT_BEFORE_X):
@@ -135,7 +145,8 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(_KING_RULE, _king, frozenset(map(str.lower, MONARCHS))),
     rule(_PERSON, _person, "roman"),
-    rule(_COUNTED_RULE, _counted, frozenset(_COUNTED.split("|")), ignore_case=True),
+    rule(_PART, _part, "roman"),
+    rule(_COUNTED_RULE, _counted, frozenset((*_COUNTED.split("|"), "no")), ignore_case=True),
     rule(_CASE, lambda match: match["word"] + numbers.cardinal(value(match["roman"])), "roman"),
     rule(_CENTURY, lambda match: numbers.ordinal(value(match["roman"])), "roman"),
     rule(_OTHER, _other, "roman"),

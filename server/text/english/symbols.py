@@ -203,5 +203,6 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<=[\u2500-\u25ff])°|°(?=[\u2500-\u25ff])", " ", "°"),
     rule(r"[™®℠*†‡•·◦▪■●※]", " ", tuple("™®℠*†‡•·◦▪■●※")),
     rule(_HASH, "number ", "#"),
+    rule(r"(?<!\w)[μΩ](?!\w)", lambda match: "mu" if match[0] == "μ" else "omega", ("μ", "Ω")),
     rule(rf"[{re.escape(_ALL)}]", lambda match: f" {_SIMPLE[match[0]]} ", "symbol"),
 )

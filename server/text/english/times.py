@@ -11,7 +11,7 @@ from server.text.patterns import lazy
 _HALF = r"(?:[ ]?(?P<half>[AaPp])\.?[ ]?[Mm](?:(?P<stop>\.)|(?![\w])))"
 _CLOCK = rf"""
     (?<![\w.:,$£€\-])(?<!\d/) (?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?
-    (?:{_HALF})? (?:[ ]?(?P<zulu>Z|h|hrs|hours)(?!\w))? (?![\w:%]|[.,]\d)
+    (?:{_HALF})? (?:[ ]?(?P<zulu>Z|h|hrs|hours)(?!\w))? (?![\w%]|:(?!\s|$)|[.,]\d)
 """
 _NOON = r"""
     (?<!\w) (?P<first>(?i:noon|midnight)) [ ]?[-–][ ]? (?=\d)

@@ -31,7 +31,7 @@ _MEASURE = rf"""
 """
 _DEGREES = rf"""
     (?P<sign>(?<![\w)])[-+−])?
-    (?<![\w.,]) (?P<number>{_NUMBER}) (?:[ ]?°?[ ]?[-–][ ]?(?P<to>{_NUMBER}))?
+    (?<![\w.,]) (?P<number>{_NUMBER}) (?:[ ]?°?[ ]?[-–][ ]?(?P<below>[-−])?(?P<to>{_NUMBER}))?
     [ ]?(?:°|º|degrees?[ ](?=[CF]\b))(?:[ ]?(?P<scale>[CFKNSEW](?!\w)|celsius|fahrenheit))?
 """
 _FEET = r"""
@@ -47,8 +47,10 @@ _FOOT_SIZES = rf"(?<![\w.'])(?P<sides>{_NUMBER}'(?:[ ]?[x×][ ]?{_NUMBER}'){{1,2
 _FOOT_ALONE = r"""
     (?<![\w.'])(?P<number>\d+)'
     (?=[ ](?:long|wide|tall|high|deep|apart|above|below
-      |from[ ]the[ ](?:edge|wall|ground|top|bottom|floor|ceiling|road|curb|line))\b)
+      | from[ ]the[ ](?:edge|wall|ground|top|bottom|floor|ceiling|road|curb|line))\b)
 """
+_FOOT_END = r"(?P<verb>(?:\bis|'s|\bare|'m|'re)[ ])(?P<number>[3-7])'(?=[.!?]?\s*$)"
+"""She's 5'."""
 _VOLTS_AMPS = rf"(?<![\w.])(?P<volts>{_NUMBER})[ ]?V(?P<link>[ ]?[/,@]?[ ]?)(?P<amps>{_NUMBER})[ ]?A(?!\w)"
 _FOOD = (
     "vanilla|sugar|butter|flour|milk|cream|water|oil|salt|pepper|vinegar|honey|cheese|rice|broth|stock|baking|brown|white|"
@@ -201,7 +203,8 @@ def _sign(sign: str | None) -> str:
 
 def _degrees(match: re.Match[str]) -> str:
     last = match["to"] or match["number"]
-    words = numbers.number(match["number"]) + (f" to {numbers.number(match['to'])}" if match["to"] else "")
+    words = numbers.number(match["number"])
+    words += f" to {'minus ' if match['below'] else ''}{numbers.number(match['to'])}" if match["to"] else ""
     noun = "degree" if numbers.is_one(last) else "degrees"
     scale = _SCALES.get((match["scale"] or "")[:1].lower(), "")
     return f"{_sign(match['sign'])}{words} {noun}{scale}"
@@ -320,6 +323,7 @@ RULES: tuple[Rule, ...] = (
     rule(_LUMBER, _lumber, "digit x"),
     rule(_STONE, _stone, "digit letter"),
     rule(_FOOT_SIZES, _foot_sizes, "digit mark"),
+    rule(_FOOT_END, lambda match: match["verb"] + numbers.plural(match["number"], "foot", "feet"), "digit mark"),
     rule(_FOOT_ALONE, lambda match: numbers.plural(match["number"], "foot", "feet"), "digit mark"),
     rule(_FEET, _feet, ("digit mark", "ft", "feet")),
     rule(_DEGREES, _degrees, ("°", "º", "degree", "degrees"), ignore_case=True),
