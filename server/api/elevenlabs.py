@@ -9,7 +9,9 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
+from engine.errors import RequestError
 from server.api.json_body import JsonBytes
 from server.errors import ApiError, shown, shown_value
 from server.http.clients import client_of
@@ -97,7 +99,15 @@ async def _response(voice_id: str, request: Request, services: Services, raw: by
     body = await parse_body(parse, raw)
     with _own_field_names():
         model = services.model(None if (body.model or "").startswith(_OWN_MODELS) else body.model)
-    return SpeechResponse(body, model, services, record)
+    return _SpeechResponse(body, model, services, record)
+
+
+class _SpeechResponse(SpeechResponse):
+    """A speech response whose errors have ElevenLabs' names of fields."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with _own_field_names():
+            await super().__call__(scope, receive, send)
 
 
 def _output_fields(output_format: str) -> dict[str, Any]:
@@ -117,7 +127,11 @@ def _speech_fields(given: dict[str, Any]) -> dict[str, Any]:
     if (foreign := next(iter(fields.keys() & SpeechBody.model_fields.keys()), None)) is not None:
         raise unknown_parameter(foreign, _FIELDS)
     fields |= {_FIELDS[name]: given[name] for name in ("text", "language_code", "seed", "model_id") if name in given}
-    if isinstance(settings := given.get("voice_settings"), dict) and "speed" in settings:
+    settings = given.get("voice_settings")
+    if settings is not None and not isinstance(settings, dict):
+        message = f"voice_settings must be an object, got {shown_value(settings)}"
+        raise ApiError(message, param="voice_settings", code="invalid_type")
+    if settings and "speed" in settings:
         fields["speed"] = settings["speed"]
     normalization = given.get("apply_text_normalization") or "auto"
     if not isinstance(normalization, str) or normalization not in _NORMALIZATION:
@@ -131,13 +145,15 @@ def _own_field_names() -> Iterator[None]:
     """Name the fields in errors as ElevenLabs does: ``text`` for ``input``."""
     try:
         yield
-    except ApiError as error:
+    except (ApiError, RequestError) as error:
         if error.code == "unknown_parameter":
             raise
         name = next((own for own, speech in _FIELDS.items() if speech == error.param), error.param)
         message = error.message
         if error.param is not None and message.startswith(f"{error.param} "):
             message = f"{name}{message.removeprefix(error.param)}"
+        if isinstance(error, RequestError):
+            raise RequestError(message, code=error.code, param=name) from None
         raise ApiError(
             message, status=error.status, param=name, code=error.code, retry_after=error.retry_after
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -42,7 +43,7 @@ _EXTENSIONS = {"ogg": "opus"}
 
 def say(
     context: typer.Context,
-    text: Annotated[str | None, typer.Argument(help="What to say.", show_default=False)] = None,
+    text: Annotated[str | None, typer.Argument(help="What to say; - reads standard input.", show_default=False)] = None,
     script: Annotated[
         Path | None, typer.Option(help="Text file of several speakers instead of TEXT: lines 'VOICE: what it says'.")
     ] = None,
@@ -110,7 +111,7 @@ def say(
                 check_writable(path)
         settings = load_settings(config, {"engine": {"model": model}} if model else None)
         fields = {
-            "input": text if script is None else read_script(script),
+            "input": (sys.stdin.read() if text == "-" else text) if script is None else read_script(script),
             "response_format": response_format,
             "speed": speed,
             "sample_rate": sample_rate,

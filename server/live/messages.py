@@ -112,10 +112,12 @@ def _speech_body(fields: dict[str, Any], settings: Settings) -> SpeechBody:
 
 
 def _text(fields: dict[str, Any]) -> str:
-    value = fields.pop("text", None)
+    if "text" not in fields:
+        raise ApiError("text is required", param="text", code="missing_required_parameter")
+    value = fields.pop("text")
     _refuse_fields(fields)
     if not isinstance(value, str):
-        raise ApiError(f"text must be a string, got {shown_value(value)}", param="text")
+        raise ApiError(f"text must be a string, got {shown_value(value)}", param="text", code="invalid_type")
     return value
 
 

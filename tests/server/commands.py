@@ -12,12 +12,15 @@ COMPILED = {"SONANT_ENGINE__CODE2WAV__DTYPE": "int16"}
 """Environment variables for a Code2Wav with compiled kernels, like that of the servers."""
 
 
-def run_module(module: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m module`` to completion with additional environment variables."""
+def run_module(
+    module: str, *arguments: object, typed: str | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m module`` to completion with additional environment variables. typed: its standard input."""
     return subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
         cwd=ROOT,
         env={**os.environ, **variables},
+        input=typed,
         capture_output=True,
         text=True,
         timeout=TIMEOUT,

@@ -30,8 +30,8 @@ from tests.server.serving import ROOT, SPEECH, TIMEOUT, Serving, speech, write_c
 SAMPLING = ["--seed", "7", "--max-new-tokens", "24"]
 
 
-def run_sonant(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    return run_module("server.cli", *arguments, **COMPILED, **variables)
+def run_sonant(*arguments: object, typed: str | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+    return run_module("server.cli", *arguments, typed=typed, **COMPILED, **variables)
 
 
 def run_all(commands: Mapping[str, Sequence[object]]) -> dict[str, subprocess.CompletedProcess[str]]:
@@ -62,6 +62,15 @@ def test_say_writes_the_audio_of_the_server(pocket: Path, tmp_path: Path, client
     assert samples.tobytes() == client.post(SPEECH, json=speech()).content
     assert "untrained" in done.stderr
     assert not done.stdout
+
+
+def test_say_reads_standard_input(pocket: Path, tmp_path: Path, client: httpx.Client) -> None:
+    output = tmp_path / "said.wav"
+    command = ["say", "-", "-o", str(output), "--model", str(pocket), "--voice", "Serena", *SAMPLING]
+    done = run_sonant(*command, typed="Hello there.\n")
+    assert done.returncode == 0, done.stderr
+    samples, _ = sf.read(output, dtype="int16")
+    assert samples.tobytes() == client.post(SPEECH, json=speech()).content
 
 
 def test_say_selects_the_format_by_the_file_extension(pocket: Path, tmp_path: Path) -> None:

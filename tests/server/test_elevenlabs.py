@@ -60,6 +60,7 @@ def test_mp3_is_the_default_format(server: ScriptedServer) -> None:
             "mp3_44100_128",
             (400, "voice_settings.speed", "invalid_value"),
         ),
+        ({"text": TEXT, "voice_settings": 5}, "mp3_44100_128", (400, "voice_settings", "invalid_type")),
         ({"text": TEXT, "input": "x"}, "mp3_44100_128", (400, "input", "unknown_parameter")),
         ({"text": TEXT, "stabillity": 1}, "mp3_44100_128", (400, "stabillity", "unknown_parameter")),
         (
@@ -72,6 +73,7 @@ def test_mp3_is_the_default_format(server: ScriptedServer) -> None:
             "mp3_44100_128",
             (400, "apply_text_normalization", "invalid_value"),
         ),
+        ({"text": TEXT, "language_code": "xx"}, "mp3_44100_128", (400, "language_code", "invalid_value")),
         ({"text": TEXT, "model_id": "other"}, "mp3_44100_128", (404, "model_id", "model_not_found")),
         ({"text": TEXT}, "ulaw_8000", (400, "output_format", "invalid_value")),
         ({"text": TEXT}, "pcm_96000", (400, "output_format", "invalid_value")),

@@ -80,7 +80,8 @@ def test_a_cancelled_session_accepts_new_text(serving, client):
     ("message", "param", "code"),
     [
         ({"type": "shout"}, "type", "invalid_value"),
-        ({"type": "input.text"}, "text", "invalid_value"),
+        ({"type": "input.text"}, "text", "missing_required_parameter"),
+        ({"type": "input.text", "text": 5}, "text", "invalid_type"),
         ({"type": "input.text", "text": "a", "more": 1}, "more", "unknown_parameter"),
         ({"type": "input.done"}, "text", "invalid_value"),
         ({"type": "input.text", "text": "a" * 5000}, "text", "string_above_max_length"),
@@ -157,6 +158,17 @@ def test_text_may_be_split_after_a_combining_mark(serving, client, pieces):
         audio, events = receive_utterance(socket)
     assert events[-1]["type"] == "audio.done"
     assert audio == synthesize(client, "".join(pieces))
+
+
+def test_text_may_be_split_within_an_emoji(serving, client):
+    """JavaScript cuts strings between the two halves of an emoji, and writes each half as an escape."""
+    with session(serving) as socket:
+        for escaped in ('"Well done \\ud83d"', '"\\ude00 again."'):
+            socket.send(f'{{"type": "input.text", "text": {escaped}}}')
+        send_messages(socket, {"type": "input.done"})
+        audio, events = receive_utterance(socket)
+    assert events[-1]["type"] == "audio.done"
+    assert audio == synthesize(client, "Well done again.")
 
 
 def test_a_requested_pause_in_live_text_is_silence_of_that_length(serving):
