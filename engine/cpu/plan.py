@@ -107,13 +107,14 @@ def choose_plan(config: EngineConfig, model: ModelArchitecture, decoder: Decoder
     formats = list(get_args(WeightFormat)) if configured is None else [configured]
     plan = measure(FrameShape.of(model.talker), decoder, dtype, formats, threads)
     if configured is None:
-        choice, options = "auto selects", "engine.talker.weights to exact, int8 or int4, or engine.threads,"
+        choice = f"auto selects {plan.weights}"
+        options = "engine.talker.weights to exact, int8 or int4, or engine.threads,"
     else:
-        choice, options = "is", "engine.threads"
+        choice, options = f"{plan.weights}, as configured", "engine.threads"
     file = cached_times_file()
     again = "" if file is None else f". Delete {file} to measure again"
     seconds = time.perf_counter() - began
-    selected = f"{choice} {plan.weights}; {plan}; chosen in {seconds:.1f} s"
+    selected = f"{choice}; {plan}; measured in {seconds:.1f} s"
     _log.info("talker.weights: %s. Set %s to decide otherwise%s", selected, options, again)
     return plan
 
