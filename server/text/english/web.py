@@ -64,6 +64,10 @@ _HASHTAG = r"""
 _CODE = r"(?<![\w&#])\#(?P<code>(?=[A-Z\d]*\d[A-Z])(?![\dA-F]{6}(?!\w))[A-Z\d]{4,12})(?!\w)"
 """A code of capitals and digits: #QX81T."""
 _MENTION = r"(?<![\w@.])@(?P<name>[A-Za-z][\w]{0,49}(?:[.\-]\w{1,49}){0,3})"
+_PROMPT = (
+    r"(?<![\w.+\-@])(?P<user>[a-z_][\w\-]{0,31})@(?P<host>[\w.\-]{1,63}):(?P<folder>[~/][\w/.\-~]{0,99})[$\#](?=[ ])"
+)
+"""The prompt of a shell: user@host:~/docs$."""
 _TRAILING = ".,;:!?"
 
 
@@ -79,6 +83,11 @@ def _mail(match: re.Match[str]) -> str:
     kept = address.rstrip(".-")
     name, _, host = kept.rpartition("@")
     return f"{speak_pieces(name)} at {_host(host)}{address[len(kept) :]}"
+
+
+def _prompt(match: re.Match[str]) -> str:
+    folder = speak_pieces(match["folder"])
+    return f"{speak_pieces(match['user'])} at {_host(match['host'])}, {folder},"
 
 
 def speak_address(address: str) -> str:
@@ -138,6 +147,7 @@ def _lowered(words: str) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_CODE, lambda match: f"number {letters.spell(' '.join(match['code']))}", "#"),
+    rule(_PROMPT, _prompt, "@"),
     rule(_MAIL, _mail, "@"),
     rule(_URL, _url, ("dotted", "://", "localhost:")),
     rule(_HASHTAG, _hashtag, "#"),
