@@ -5,7 +5,7 @@
 #   scripts/train_pocket/run.sh again DATA TEACHER OUT    a checkpoint's talker, and with CODEC its codec, trained further, on any GPUs
 #   scripts/train_pocket/run.sh code2wav DATA TEACHER OUT  a checkpoint's Code2Wav, trained further for the same codes, on any GPUs
 # DATA has plan.jsonl.gz, speakers.json and tokenizer/; for "again" and "code2wav" also first/, the output of disassemble.py.
-# Variables: COUNT of utterances, minutes TEACH CODEC SPEAKER TALKER CODE2WAV. "again" skips the parts that are done.
+# Variables: COUNT of utterances, minutes TEACH CODEC SPEAKER TALKER CODE2WAV. "again" and "code2wav" skip the parts that are done.
 # For "again", also UNTIL, time in seconds since 1970 at which the talker ends, instead of TALKER; PIECES, a folder of
 # prepare_recordings.py to add; CODEC, minutes to train the codec further, and RECORDED, the share of recordings in it.
 set -euo pipefail

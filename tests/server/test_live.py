@@ -161,7 +161,7 @@ def test_text_may_be_split_after_a_combining_mark(serving, client, pieces):
 
 
 def test_text_may_be_split_within_an_emoji(serving, client):
-    """JavaScript cuts strings between the two halves of an emoji, and writes each half as an escape."""
+    """JavaScript may cut a string between the two surrogates of an emoji, and escapes each of them."""
     with session(serving) as socket:
         for escaped in ('"Well done \\ud83d"', '"\\ude00 again."'):
             socket.send(f'{{"type": "input.text", "text": {escaped}}}')

@@ -223,7 +223,9 @@ def _options() -> Options:
     parser.add_argument(
         "--recorded", type=float, help="share of people's recordings in the batches; default: as in AUDIO"
     )
-    parser.add_argument("--voice", type=Path, help="speaker_encoder.safetensors, to keep the voice of what is decoded")
+    parser.add_argument(
+        "--voice", type=Path, help="speaker_encoder.safetensors; adds the distance of x-vectors to the loss"
+    )
     parser.add_argument("--device", default="cuda")
     return Options(**vars(parser.parse_args()))
 

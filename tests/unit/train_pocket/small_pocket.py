@@ -29,7 +29,7 @@ def small_pocket() -> Pocket:
             "intermediate": 32,
             "layers": 1,
             "head_dim": 32,
-            "window": 64,
+            "window": 8,
         },
         "encoder": {"filters": 2, "hidden": 32, "intermediate": 32, "layers": 1, "head_dim": 32},
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -15,7 +17,7 @@ from scripts.train_pocket.codec.discriminators import Discriminators
 from scripts.train_pocket.codec.initial import initialize
 from scripts.train_pocket.codec.losses import PhonemeHead, VoiceDistance
 from scripts.train_pocket.codec.model import Codec
-from scripts.train_pocket.codec.passes import Batch, Passes
+from scripts.train_pocket.codec.passes import PIECE_FRAMES, Batch, Passes
 from scripts.train_pocket.codec.quantizer import Codebook
 from scripts.train_pocket.speaker.ecapa import Ecapa
 from scripts.train_pocket.utterances import FIRST_RECORDED
@@ -89,7 +91,9 @@ def test_code2wav_learns_to_keep_the_voice():
     sizes = folder.model_architecture(pocket).speaker_encoder
     torch.manual_seed(3)
     voice = VoiceDistance(Ecapa(sizes, training_norms=False), sizes)
-    codec = Codec(folder.codec_architecture(pocket))
+    sizes_of_codec = folder.codec_architecture(pocket)
+    decoder = replace(sizes_of_codec.decoder, sliding_window=PIECE_FRAMES)
+    codec = Codec(replace(sizes_of_codec, decoder=decoder))
     initialize(codec)
     encoded = codec.quantizer(codec.encoder(torch.zeros(1, 1920 * 4))).codes
     batch = Batch(2, CPU)
