@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -24,6 +25,7 @@ from engine.device.compute_thread import ComputeThread
 from engine.device.memory import GpuMemory, out_of_memory
 from engine.device.selection import choose_device, prepare_torch
 from engine.errors import EngineError, EngineFailed, SetupError
+from engine.precompile import precompiling
 from engine.prompt.builder import languages, tasks
 from engine.protocol.messages import READY
 from engine.protocol.request import EngineInfo, SamplingParams
@@ -37,7 +39,7 @@ from engine.system.process import (
 )
 from engine.talker.base import FRAMES_IN_FLIGHT, Talker
 from engine.talker.in_compute_thread import ComputeThreadTalker
-from engine.talker.loading import import_ahead, load_talker, warm_up
+from engine.talker.loading import import_ahead, load_talker, runs_on_vllm, warm_up
 from engine.talker.native.weight_formats import configured_format
 from engine.talker.request_thread import RequestThread
 from engine.talker.requests import RequestReader, resolve
@@ -87,7 +89,9 @@ def run(config: EngineConfig, requests: MultiEndpoint, audio: MultiSide, request
             sys.setswitchinterval(_GPU_SWITCH_INTERVAL_S)
         in_thread = config.code2wav.placement == "thread"
         if in_thread:
-            import_ahead(config, device)  # concurrent imports could see partially initialized modules
+            # Before Code2Wav is loaded: concurrent imports could see partially initialized modules.
+            with precompiling(config) if runs_on_vllm(config, device) else nullcontext():
+                import_ahead(config, device)
         unused.clear()  # launch.start takes ownership of both sides, even if it fails
         join_code2wav = launch.start(config, code2wav_side, audio, compute)
         if not in_thread:

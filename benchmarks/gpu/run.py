@@ -73,6 +73,7 @@ PARTS = {
     "code2wav": Part("benchmarks.gpu.code2wav {clones} --errors", 300),
     "references": Part("benchmarks.gpu.references {clones}", 200),
     "serve": Part(f"{_SERVE} --model {{named}} --voice ryan --plan gpu", 500),
+    "start": Part("benchmarks.gpu.start {named} --json {json}", 400),
     "engine-alone": Part("benchmarks.gpu.engine_alone {named} --json {json}", 300),
     "overload": Part(f"{_SERVE} --model {{named}} --voice ryan --rate 100 --rate 200 --rate 300 --rate 400", 300),
     "serve-0.6b": Part(f"{_SERVE} --model {{named06}} {_SOME_LOADS}", 300),

@@ -61,6 +61,12 @@ class _Compile:
             kernel.warmup(*arguments, grid=grid, **constants)
 
 
+def shared_bytes(device: torch.device) -> int:
+    """Return the bytes of shared memory that a block may use on the GPU."""
+    properties = torch.cuda.get_device_properties(device)
+    return getattr(properties, "shared_memory_per_block_optin", H200_SHARED_BYTES)
+
+
 def compile_kernels(
     codec: CodecArchitecture, dtype: torch.dtype, sizes: Iterable[tuple[int, int]], shared: int = H200_SHARED_BYTES
 ) -> None:
@@ -232,7 +238,7 @@ def graphed_decoder(
     """
     from engine.kernels.codec_triton import TritonOps
 
-    shared = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", H200_SHARED_BYTES)
+    shared = shared_bytes(device)
     compile_kernels(codec, backend.dtype, backend.sizes, shared)
     device_stream = CudaStream(device, blocking=available_cores() < _MIN_SPIN_CORES, high_priority=True)
     with device_stream.context():

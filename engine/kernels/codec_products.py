@@ -17,7 +17,7 @@ _SOURCE = Path(__file__).parent / "cuda" / "causal_product.cu"
 _KERNEL = "causal_product"
 _THREADS = 384
 _ROWS, _DEPTH = 128, 64
-_WIDTHS = (192, 96)
+WIDTHS = (192, 96)
 """Columns of a tile, the preferred width first."""
 _MIN_FILL = 0.6
 """Minimum part of the GPU that has tiles, on average. Below it, Triton's smaller tiles are faster."""
@@ -73,8 +73,10 @@ class ProductKernels:
     def __init__(self, device: torch.device) -> None:
         self._blocks = torch.cuda.get_device_properties(device).multi_processor_count
         self._kernels = {
-            width: CooperativeKernel(_cubin(width), _KERNEL, blocks=self._blocks, threads=_THREADS, device=device)
-            for width in _WIDTHS
+            width: CooperativeKernel(
+                product_cubin(width), _KERNEL, blocks=self._blocks, threads=_THREADS, device=device
+            )
+            for width in WIDTHS
         }
         self._packed: dict[int, tuple[Product, Tensor, Tensor]] = {}
 
@@ -84,7 +86,7 @@ class ProductKernels:
             return False
         if product.scale is not None or product.norm_eps is not None:
             return False
-        if product.inputs % _DEPTH or product.matrix.shape[1] % _WIDTHS[-1]:
+        if product.inputs % _DEPTH or product.matrix.shape[1] % WIDTHS[-1]:
             return False
         tiles = _tiles(x, product)
         elements = x.shape[0] * (x.shape[1] - product.history) * product.matrix.shape[1]
@@ -118,11 +120,12 @@ class ProductKernels:
 
 def _tiles(x: Tensor, product: Product) -> _Tiles:
     streams, length, columns = len(x), x.shape[1] - product.history, product.matrix.shape[1]
-    width = next(each for each in _WIDTHS if columns % each == 0)
+    width = next(each for each in WIDTHS if columns % each == 0)
     times = min(_ROWS, length & -length)
     time_blocks = length // times
     return _Tiles(width, times, time_blocks, time_blocks * -(-streams * times // _ROWS) * (columns // width))
 
 
-def _cubin(width: int) -> bytes:
+def product_cubin(width: int) -> bytes:
+    """Return the cubin for products of ``width`` columns, from the cache or compiled. Raises KernelError."""
     return compile_cubin(_SOURCE, ["-arch=sm_90a", "-std=c++17", f"-DCOLUMNS={width}"])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from engine.kernels.codec_ops import ResidualUnit
-from engine.kernels.codec_products import ProductKernels, permutation
+from engine.kernels.codec_products import WIDTHS, ProductKernels, permutation, product_cubin
 from engine.kernels.nvrtc import CooperativeKernel, compile_cubin
 
 SOURCE = Path(__file__).parent / "cuda" / "residual_unit.cu"
@@ -91,6 +93,14 @@ class UnitKernels:
             ]
             self._packed[unit] = pack(unit), torch.stack(vectors)
         return self._packed[unit]
+
+
+def compilations() -> list[Callable[[], bytes]]:
+    """Return functions that compile the CUDA kernels of Code2Wav into the cache."""
+    return [
+        *(partial(_cubin, channels) for channels in _WARPGROUPS),
+        *(partial(product_cubin, each) for each in WIDTHS),
+    ]
 
 
 def _cubin(channels: int) -> bytes:

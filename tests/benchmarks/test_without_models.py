@@ -1,4 +1,4 @@
-"""``benchmarks.http.without_models`` and ``benchmarks.gpu.engine_alone`` as processes."""
+"""``benchmarks.http.without_models``, ``benchmarks.gpu.engine_alone`` and ``benchmarks.gpu.start`` as processes."""
 
 from __future__ import annotations
 
@@ -41,3 +41,11 @@ def test_the_engine_alone_speaks_all_utterances(tmp_path: Path) -> None:
     loads = json.loads(results.read_text())["loads"]
     assert [each["at_once"] for each in loads] == [1, 2]
     assert all(each["audio"] > 0 and 0 < each["first_ms"] <= each["p95_ms"] for each in loads)
+
+
+def test_each_start_has_a_time(tmp_path: Path) -> None:
+    checkpoint, results = tmp_path / "checkpoint", tmp_path / "results.json"
+    write_checkpoint(checkpoint, "0b6-custom_voice")
+    printed = run("benchmarks.gpu.start", checkpoint, "--config", "pocket", "--starts", "2", "--json", results)
+    assert len(re.findall(r"^start \d: ready after [\d.]+ s$", printed, re.MULTILINE)) == 2
+    assert all(seconds > 0 for seconds in json.loads(results.read_text())["seconds"])

@@ -197,7 +197,7 @@ def batched_codes(weights: PredictorWeights, batches: Sequence[int]) -> BatchedC
     """
     needed = batched.kernels_for(_supported_sizes(weights), batches)
     with ThreadPoolExecutor(len(needed)) as pool:
-        cubins = dict(zip(needed, pool.map(_batched_cubin, needed), strict=True))
+        cubins = dict(zip(needed, pool.map(batched_cubin, needed), strict=True))
     codes = BatchedCodes(
         weights,
         {
@@ -214,7 +214,7 @@ def batched_codes(weights: PredictorWeights, batches: Sequence[int]) -> BatchedC
 
 def _supported_sizes(weights: PredictorWeights) -> Sizes:
     """Return the model's sizes. Raises KernelError if the CUDA kernels do not support them or the GPU."""
-    sizes = published_sizes(weights)
+    sizes = published_sizes(weights.shape, weights.vocab, weights.codebooks, weights.talker_hidden)
     if sizes is None:
         raise KernelError("the code predictor of the checkpoint does not have the published sizes")
     require_capability(weights.device, sizes.blocks)
@@ -235,5 +235,6 @@ def _cubin(sizes: Sizes, rows: int) -> bytes:
     return compile_cubin(CUDA / "persistent.cu", [*OPTIONS, *sizes.macros(rows)])
 
 
-def _batched_cubin(sizes: BatchedSizes) -> bytes:
+def batched_cubin(sizes: BatchedSizes) -> bytes:
+    """Return the cubin of the batched kernel, from the cache or compiled. Raises KernelError."""
     return compile_cubin(CUDA / "batched.cu", [*OPTIONS, *sizes.macros()], include=[KERNELS])

@@ -30,8 +30,9 @@ def talker_layers(weights: LayerWeights, cache: PagedCache, sizes: LayerSizes | 
     if reason is not None:
         raise KernelError(reason)
     require_capability(weights.device, sizes.blocks)
-    cubin = compile_cubin(CUDA / "layers.cu", [*OPTIONS, *sizes.macros()], include=[KERNELS])
-    kernel = CooperativeKernel(cubin, KERNEL, blocks=sizes.blocks, threads=sizes.threads, device=weights.device)
+    kernel = CooperativeKernel(
+        layers_cubin(sizes), KERNEL, blocks=sizes.blocks, threads=sizes.threads, device=weights.device
+    )
     layers = TalkerLayers(weights, cache, sizes, kernel, _encode)
     x = torch.zeros(sizes.rows, weights.shape.hidden, device=weights.device, dtype=torch.bfloat16)
     zeros = torch.zeros(sizes.rows, device=weights.device, dtype=torch.int64)
@@ -58,6 +59,11 @@ def row_layers(weights: LayerWeights, cache: PagedCache) -> RowLayers:
     except Exception as error:
         raise KernelError(reason_for_fallback(error)) from error
     return layers
+
+
+def layers_cubin(sizes: LayerSizes) -> bytes:
+    """Return the cubin of the layers' kernel, from the cache or compiled. Raises KernelError."""
+    return compile_cubin(CUDA / "layers.cu", [*OPTIONS, *sizes.macros()], include=[KERNELS])
 
 
 def _problem(weights: LayerWeights, cache: PagedCache) -> str | None:

@@ -113,13 +113,11 @@ class Sizes:
         return [f"-D{name}={value}" for name, value in named.items()]
 
 
-def published_sizes(weights: PredictorWeights) -> Sizes | None:
+def published_sizes(shape: Transformer, vocab: int, codebooks: int, talker_hidden: int) -> Sizes | None:
     """Return the sizes of the published code predictor, for either hidden size of the talker; None for other models."""
-    shape = replace(weights.shape, rope_theta=_SHAPE.rope_theta, eps=_SHAPE.eps)
-    known = (shape, weights.vocab, weights.codebooks) == (_SHAPE, _VOCAB, _CODEBOOKS)
-    if not known or weights.talker_hidden not in _TALKER_WIDTHS:
-        return None
-    return Sizes(weights.shape, weights.vocab, weights.codebooks, weights.talker_hidden)
+    comparable = replace(shape, rope_theta=_SHAPE.rope_theta, eps=_SHAPE.eps)
+    known = (comparable, vocab, codebooks) == (_SHAPE, _VOCAB, _CODEBOOKS) and talker_hidden in _TALKER_WIDTHS
+    return Sizes(shape, vocab, codebooks, talker_hidden) if known else None
 
 
 CUDA = Path(__file__).parent / "cuda"

@@ -1,0 +1,89 @@
+"""Compiles the GPU kernels of an engine into their caches: ``python -m engine.precompile CONFIG PARENT_PID``.
+
+The engine runs it as a process of its own while it imports vLLM, which takes as long and holds the interpreter lock. It
+loads no weights. What it does not compile, the engine compiles later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+from engine.checkpoint.folder import Checkpoint, open_checkpoint
+from engine.code2wav.loading import choose_backend, compile_kernels, shared_bytes
+from engine.config import EngineConfig
+from engine.device.selection import choose_device, choose_dtype
+from engine.kernels.codec_units import UnitKernels
+from engine.kernels.codec_units import compilations as codec_compilations
+from engine.system.process import exit_immediately, prepare_process
+from engine.talker.fused.compilations import talker_compilations
+from engine.talker.gpu_step.graphs import batch_sizes
+
+_log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def precompiling(config: EngineConfig) -> Iterator[None]:
+    """Compile the kernels in another process during the ``with`` block, and wait for it at the end of the block.
+
+    The process is killed after ``load_seconds``. Call it in the main thread (``die_with_parent``).
+    """
+    command = [sys.executable, "-m", "engine.precompile", config.model_dump_json(), str(os.getpid())]
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        _log.info("kernels are not compiled ahead: %s", error)
+        yield
+        return
+    try:
+        yield
+        process.wait(config.load_seconds)
+    except subprocess.TimeoutExpired:
+        _log.info("compiling kernels ahead takes longer than %.0f s", config.load_seconds)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def main() -> None:
+    """Compile the kernels that the engine with this configuration needs."""
+    config_json, parent = sys.argv[1:]
+    config = EngineConfig.model_validate_json(config_json)
+    prepare_process(config.log_format, int(parent))
+    started = time.monotonic()
+    try:
+        compile_ahead(open_checkpoint(config.model), config, choose_device(config))
+    except Exception as error:
+        _log.info("not all kernels are compiled ahead: %s", error)
+    _log.info("compiled kernels ahead, or found them in the caches, in %.1f s", time.monotonic() - started)
+
+
+def compile_ahead(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> None:
+    """Compile all kernels of Code2Wav, and the talker's CUDA kernels. Raises the first error of the compilers."""
+    backend = choose_backend(config.code2wav, config.code2wav_streams, device, checkpoint.codec.decoder)
+    compilations: list[Callable[[], bytes]] = []
+    if backend.graphed and UnitKernels.supported(device):  # the talker's kernels need the same capability
+        compilations += codec_compilations()
+        if choose_dtype(config, device) == torch.bfloat16:
+            reproducible = config.talker.vllm.reproducible
+            batches = batch_sizes(config.talker.slots, single=reproducible)
+            compilations += talker_compilations(checkpoint.model.talker, batches, layers=not reproducible)
+    with ThreadPoolExecutor(len(compilations) or 1) as pool:
+        compiling = [pool.submit(each) for each in compilations]
+        if backend.graphed:
+            compile_kernels(checkpoint.codec, backend.dtype, backend.sizes, shared_bytes(device))
+        for each in compiling:
+            each.result()
+
+
+if __name__ == "__main__":
+    main()
+    exit_immediately()

@@ -1,0 +1,76 @@
+"""Compiling GPU kernels ahead, in a process of its own; see also tests/gpu/test_precompile.py."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.checkpoint.config import read_model
+from engine.checkpoint.folder import open_checkpoint
+from engine.config import EngineConfig
+from engine.precompile import precompiling
+from engine.talker.fused.compilations import talker_compilations
+from tests.unit.published import model_config
+
+MISSING = EngineConfig(model="/nowhere")
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The processes that were started."""
+    processes, popen = [], subprocess.Popen
+
+    def start(*arguments, **options):
+        processes.append(popen(*arguments, **options))
+        return processes[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    return processes
+
+
+@pytest.fixture
+def endless(tmp_path, monkeypatch):
+    """A compilation that never ends."""
+    interpreter = tmp_path / "python"
+    interpreter.write_text("#!/bin/sh\nexec sleep 1000\n")
+    interpreter.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(interpreter))
+
+
+def test_a_process_that_cannot_compile_does_not_stop_the_engine(started, capfd):
+    with precompiling(MISSING):
+        pass
+    assert started[0].returncode == 0
+    assert "not all kernels are compiled ahead: " in capfd.readouterr().err
+
+
+def test_a_process_that_cannot_start_does_not_stop_the_engine(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
+    with precompiling(MISSING):
+        pass
+
+
+def test_the_process_ends_at_once_if_the_engine_fails_meanwhile(started, endless):
+    with pytest.raises(ImportError), precompiling(MISSING):
+        raise ImportError
+    assert started[0].returncode < 0
+
+
+def test_the_process_ends_when_it_takes_too_long(started, endless):
+    with precompiling(EngineConfig(model="/nowhere", load_seconds=0.01)):
+        pass
+    assert started[0].returncode < 0
+
+
+@pytest.mark.parametrize("size", ["0b6", "1b7"])
+def test_the_kernels_of_every_batch_of_the_published_talkers_are_compiled(size):
+    talker = read_model(model_config(f"{size}-custom_voice"), Path("config.json")).talker
+    sources = [each.func.__name__ for each in talker_compilations(talker, [1, 16, 64, 128, 256], layers=True)]
+    assert sources == 4 * ["batched_cubin"] + ["layers_cubin"]
+    assert len(talker_compilations(talker, [1, 16, 512], layers=False)) == 1
+
+
+def test_no_kernels_are_compiled_for_a_talker_of_other_sizes(checkpoints):
+    talker = open_checkpoint(str(checkpoints["pocket"])).model.talker
+    assert talker_compilations(talker, [1, 16], layers=True) == []
