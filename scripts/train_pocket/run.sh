@@ -3,9 +3,8 @@
 #   scripts/train_pocket/run.sh codec DATA TEACHER OUT    speech, codec, speaker encoder, codes
 #   scripts/train_pocket/run.sh talker DATA TEACHER OUT   talker on the first GPU, Code2Wav again on the others
 #   scripts/train_pocket/run.sh again DATA TEACHER OUT    a checkpoint's talker, and with CODEC its codec, trained further, on any GPUs
-#   scripts/train_pocket/run.sh code2wav DATA TEACHER OUT  a checkpoint's Code2Wav, trained further for the same codes, on any GPUs
-# DATA has plan.jsonl.gz, speakers.json and tokenizer/; for "again" and "code2wav" also first/, the output of disassemble.py.
-# Variables: COUNT of utterances, minutes TEACH CODEC SPEAKER TALKER CODE2WAV. "again" and "code2wav" skip the parts that are done.
+# DATA has plan.jsonl.gz, speakers.json and tokenizer/; for "again" also first/, the output of disassemble.py.
+# Variables: COUNT of utterances, minutes TEACH CODEC SPEAKER TALKER. "again" skips the parts that are done.
 # For "again", also UNTIL, time in seconds since 1970 at which the talker ends, instead of TALKER; PIECES, a folder of
 # prepare_recordings.py to add; CODEC, minutes to train the codec further, and RECORDED, the share of recordings in it.
 set -euo pipefail
@@ -70,12 +69,6 @@ add_recordings() {
 continue_codec() {
   several 0 "$last" scripts.train_pocket.codec.train --audio "$out/audio" --resume "$data/first" --out "$out/codec" \
     --minutes "$CODEC" --open 0 --alone 0.03 --rate 4e-4 ${RECORDED:+--recorded "$RECORDED"}
-}
-
-continue_code2wav() {
-  several 0 "$last" scripts.train_pocket.codec.train --audio "$out/audio" --resume "$data/first" --frozen \
-    --voice "$data/first/speaker_encoder.safetensors" --out "$out/code2wav" --minutes "${CODE2WAV:-14}" --alone 0.03 \
-    --rate 4e-4
 }
 
 encode_again() { # encode_again AUDIO CODES: encode with the codec of the checkpoint, or with that trained further
@@ -147,11 +140,6 @@ case $what in
 again)
   again
   ;;
-code2wav)
-  mkdir -p "$out/done"
-  part teacher speak
-  part code2wav continue_code2wav
-  ;;
 codec)
   speak 2>&1 | tee "$out/teacher.log"
   tell_speakers > "$out/speaker.log" 2>&1 &
@@ -167,7 +155,7 @@ talker)
   wait
   ;;
 *)
-  sed -n '2,10s/^# //p' "$0"
+  sed -n '2,9s/^# //p' "$0"
   exit 2
   ;;
 esac

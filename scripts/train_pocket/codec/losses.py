@@ -1,4 +1,4 @@
-"""Losses of the codec: distances of waveforms and voices, phonemes of the semantic codebook, correlated latents."""
+"""Losses of the codec: distance of waveforms, phonemes of the semantic codebook, correlation of latents."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.checkpoint.architecture import SpeakerEncoderArchitecture
 from engine.models.speaker_encoder import slaney_filters
 from engine.protocol.request import SAMPLE_RATE
-from scripts.train_pocket.speaker.ecapa import Ecapa
-from scripts.train_pocket.speaker.mel import log_mels
 
 _SCALES = ((2048, 160), (1024, 128), (512, 80), (256, 40), (128, 20), (64, 10))
 """(window, mel bands); hops are a quarter of the window."""
@@ -42,25 +39,6 @@ class MelDistance(nn.Module):
         spectrum = torch.stft(samples, size, size // 4, window=window, return_complex=True)
         power = spectrum.real.square() + spectrum.imag.square()
         return torch.log10((bands @ (power + 1e-9).sqrt()).clamp(min=_FLOOR))
-
-
-class VoiceDistance(nn.Module):
-    """One minus the cosine similarity of the x-vectors of two recordings. The speaker encoder is not trained."""
-
-    def __init__(self, encoder: Ecapa, sizes: SpeakerEncoderArchitecture) -> None:
-        super().__init__()
-        self._encoder, self._sizes = encoder.requires_grad_(False).eval(), sizes
-
-    def forward(self, generated: Tensor, real: Tensor) -> Tensor:
-        """Return the mean distance, a scalar, of samples [batch, n]."""
-        with torch.autocast(generated.device.type, enabled=False):
-            with torch.no_grad():
-                expected = self._vectors(real)
-            return 1 - F.cosine_similarity(self._vectors(generated), expected).mean()
-
-    def _vectors(self, samples: Tensor) -> Tensor:
-        vectors: Tensor = self._encoder(log_mels(samples.float(), self._sizes.sample_rate, self._sizes.mel_dim))
-        return vectors
 
 
 class PhonemeHead(nn.Module):

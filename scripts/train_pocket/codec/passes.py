@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from engine.protocol.request import SAMPLES_PER_FRAME
 from scripts.train_pocket.codec.audio import Audio
 from scripts.train_pocket.codec.discriminators import Discriminators, adversarial_loss, discriminator_loss, feature_loss
-from scripts.train_pocket.codec.losses import MelDistance, PhonemeHead, VoiceDistance, correlation_loss
+from scripts.train_pocket.codec.losses import MelDistance, PhonemeHead, correlation_loss
 from scripts.train_pocket.codec.model import Codec
 
 PIECE_FRAMES = 64
@@ -22,7 +22,7 @@ _CONTEXT_FRAMES = 4
 """Frames before them that are only context of the convolutions."""
 _START_PROBABILITY = 0.1
 """Probability that the decoded frames start the piece, without context, as in a new stream."""
-_MEL, _FEATURES, _COMMITMENT, _PHONEMES, _VOICE = 15.0, 2.0, 0.25, 2.0, 5.0
+_MEL, _FEATURES, _COMMITMENT, _PHONEMES = 15.0, 2.0, 0.25, 2.0
 
 
 class GeneratorOutput(NamedTuple):
@@ -72,7 +72,7 @@ class Batch:
 class Passes(nn.Module):
     """Forward and backward passes of codec and discriminators.
 
-    correlation_weight: weight of ``correlation_loss``. frozen: train only Code2Wav. voice: an additional loss.
+    correlation_weight: weight of ``correlation_loss``. frozen: train only Code2Wav.
     """
 
     def __init__(
@@ -84,11 +84,10 @@ class Passes(nn.Module):
         *,
         correlation_weight: float,
         frozen: bool,
-        voice: VoiceDistance | None = None,
     ) -> None:
         super().__init__()
         self.codec, self.discriminators, self.phoneme_head = codec, discriminators, phoneme_head
-        self._mel, self._voice, self._batch = MelDistance(), voice, batch
+        self._mel, self._batch = MelDistance(), batch
         self._correlation_weight, self._frozen = correlation_weight, frozen
 
     def codec_parameters(self) -> list[nn.Parameter]:
@@ -112,9 +111,6 @@ class Passes(nn.Module):
             generated_samples = self.codec.decoder.samples(latents).float().index_select(1, batch.kept)
             mel = self._mel(generated_samples, batch.real)
             loss, figures = _MEL * mel, {"mel": mel}
-            if self._voice is not None:
-                figures["voice"] = self._voice(generated_samples, batch.real)
-                loss = loss + _VOICE * figures["voice"]
             if not self._frozen:
                 phonemes, accuracy = self.phoneme_head(quantized.semantic, batch.labels)
                 loss = loss + _COMMITMENT * quantized.commitment + _PHONEMES * phonemes

@@ -21,13 +21,12 @@ from scripts.train_pocket import config, distributed, folder
 from scripts.train_pocket.codec.audio import Audio, shards
 from scripts.train_pocket.codec.discriminators import Discriminators
 from scripts.train_pocket.codec.initial import initialize
-from scripts.train_pocket.codec.losses import PhonemeHead, VoiceDistance
+from scripts.train_pocket.codec.losses import PhonemeHead
 from scripts.train_pocket.codec.model import Codec
 from scripts.train_pocket.codec.passes import Batch, GeneratorOutput, Passes
 from scripts.train_pocket.codec.quantizer import CodebookAverages
 from scripts.train_pocket.cuda_graphs import GraphedCallable
 from scripts.train_pocket.schedule import TimedSchedule
-from scripts.train_pocket.speaker.folding import load as load_speaker_encoder
 
 _PHONEMES = 178
 _START_BATCHES = 4
@@ -50,7 +49,6 @@ class Options(NamedTuple):
     frozen: bool
     resume: Path | None
     recorded: float | None
-    voice: Path | None
     device: str
 
 
@@ -90,13 +88,7 @@ class Trainer:
             _resume(options.resume, codec, {"critics.": discriminators, "phonetic.": phoneme_head})
         self.batch = Batch(options.batch, self.device)
         self._passes = Passes(
-            codec,
-            discriminators,
-            phoneme_head,
-            self.batch,
-            correlation_weight=options.crowding,
-            frozen=options.frozen,
-            voice=None if options.voice is None else self._voice_distance(options.voice, pocket),
+            codec, discriminators, phoneme_head, self.batch, correlation_weight=options.crowding, frozen=options.frozen
         )
         self._passes.to(self.device)
         distributed.broadcast_weights([self._passes])
@@ -140,11 +132,6 @@ class Trainer:
         helpers = {f"critics.{name}": tensor for name, tensor in passes.discriminators.state_dict().items()}
         helpers |= {f"phonetic.{name}": tensor for name, tensor in passes.phoneme_head.state_dict().items()}
         _save(helpers, out / "helpers.safetensors")
-
-    def _voice_distance(self, weights: Path, pocket: config.Pocket) -> VoiceDistance:
-        sizes = folder.model_architecture(pocket).speaker_encoder
-        assert sizes is not None
-        return VoiceDistance(load_speaker_encoder(weights, sizes, self.device), sizes)
 
     def _optimizer(self, parameters: list[nn.Parameter], rate: float) -> torch.optim.Optimizer:
         fused = self.device.type == "cuda"
@@ -222,9 +209,6 @@ def _options() -> Options:
     parser.add_argument("--resume", type=Path, help="folder of an earlier run to continue from")
     parser.add_argument(
         "--recorded", type=float, help="share of people's recordings in the batches; default: as in AUDIO"
-    )
-    parser.add_argument(
-        "--voice", type=Path, help="speaker_encoder.safetensors; adds the distance of x-vectors to the loss"
     )
     parser.add_argument("--device", default="cuda")
     return Options(**vars(parser.parse_args()))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -13,15 +11,9 @@ from engine.models.speech_encoder import SpeechEncoder
 from scripts.train_pocket import config, folder
 from scripts.train_pocket.audio_shards import Clip, ShardWriter
 from scripts.train_pocket.codec.audio import Audio, shards
-from scripts.train_pocket.codec.discriminators import Discriminators
-from scripts.train_pocket.codec.initial import initialize
-from scripts.train_pocket.codec.losses import PhonemeHead, VoiceDistance
 from scripts.train_pocket.codec.model import Codec
-from scripts.train_pocket.codec.passes import PIECE_FRAMES, Batch, Passes
 from scripts.train_pocket.codec.quantizer import Codebook
-from scripts.train_pocket.speaker.ecapa import Ecapa
 from scripts.train_pocket.utterances import FIRST_RECORDED
-from tests.unit.train_pocket.small_pocket import small_pocket
 
 CPU = torch.device("cpu")
 
@@ -84,38 +76,3 @@ def test_pieces_begin_in_recordings_as_often_as_asked_for(tmp_path):
         assert (labels == 1).float().mean().item() == pytest.approx(expected, abs=0.05)
     with pytest.raises(ValueError, match="from 0 to 1, got 40"):
         Audio(shards(tmp_path), CPU, 40)
-
-
-def test_code2wav_learns_to_keep_the_voice():
-    pocket = small_pocket()
-    sizes = folder.model_architecture(pocket).speaker_encoder
-    torch.manual_seed(3)
-    voice = VoiceDistance(Ecapa(sizes, training_norms=False), sizes)
-    sizes_of_codec = folder.codec_architecture(pocket)
-    decoder = replace(sizes_of_codec.decoder, sliding_window=PIECE_FRAMES)
-    codec = Codec(replace(sizes_of_codec, decoder=decoder))
-    initialize(codec)
-    encoded = codec.quantizer(codec.encoder(torch.zeros(1, 1920 * 4))).codes
-    batch = Batch(2, CPU)
-    batch.samples.normal_(std=0.1)
-    batch.frames.copy_(torch.arange(len(batch.frames)))
-    batch.kept.copy_(torch.arange(len(batch.kept)))
-    batch.real.copy_(batch.samples[:, : len(batch.kept)])
-    passes = Passes(
-        codec, Discriminators(), PhonemeHead(32, 4), batch, correlation_weight=0.0, frozen=True, voice=voice
-    )
-    optimizer = torch.optim.AdamW(passes.codec_parameters(), 3e-3)
-    distances = []
-    for _ in range(8):
-        distances.append(passes.codec_pass(adversarial=False).figures["voice"].item())
-        optimizer.step()
-    assert distances[-1] < 0.5 * distances[0]
-    assert torch.equal(codec.quantizer(codec.encoder(torch.zeros(1, 1920 * 4))).codes, encoded)
-
-
-def test_equal_recordings_have_the_same_voice():
-    sizes = folder.model_architecture(small_pocket()).speaker_encoder
-    torch.manual_seed(3)
-    distance, samples = VoiceDistance(Ecapa(sizes, training_norms=False), sizes), torch.randn(2, 24_000)
-    assert distance(samples, samples).item() == pytest.approx(0, abs=1e-5)
-    assert distance(samples.cumsum(1) / 30, samples).item() > 1e-3
