@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -16,14 +15,13 @@ from numpy.typing import NDArray
 from engine.client.stream import BUSY
 from engine.config import EngineConfig
 from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnavailable
+from engine.pool.idle import IdleTimer
 from engine.pool.member import MakeClient, MemberClient, PoolMember, members_for, stats_or_last, total
 from engine.pool.routing import in_order_of_preference
 from engine.pool.stream import Placement, PooledStream
 from engine.protocol.engine import OnEngine, ignore_engine
 from engine.protocol.request import EngineInfo, SpeechRequest, Voice
 
-_UNLOAD_CHECKS = 10
-"""The idle time is checked this many times in ``keep_alive`` seconds."""
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -72,8 +70,7 @@ class EnginePool:
         self._changed = asyncio.Event()
         self._info = next((member.last_info for member in self._members if member.last_info is not None), None)
         self._waiting = self._calls = 0
-        self._used_at = time.monotonic()
-        self._unload_timer: asyncio.TimerHandle | None = None
+        self._idle = IdleTimer(keep_alive, self._busy, self._unload)
         self._active = self._closed = False
         for member in self._members:
             member.add_observer(self._handle_change)
@@ -120,15 +117,14 @@ class EnginePool:
 
     def activate(self) -> None:
         """Begin to get requests: report the capacity, and unload idle engines."""
-        self._active, self._used_at = True, time.monotonic()
-        self._watch_idle()
+        self._active = True
+        self._idle.start()
         self._report_capacity()
 
     def retire(self) -> None:
         """Get no more new requests. Those in flight continue; the pool that replaces this one unloads idle engines."""
         self._active = False
-        if self._unload_timer is not None:
-            self._unload_timer.cancel()
+        self._idle.stop()
 
     async def wait_new(self, timeout: float | None = None) -> None:
         """Wait until all new engines are ready. Raises EngineError if one cannot start, TimeoutError after ``timeout``.
@@ -262,7 +258,7 @@ class EnginePool:
         """Load the engines if they are unloaded. Raises EngineUnavailable if the pool is closed."""
         if self._closed:
             raise EngineUnavailable("the engine is closed")
-        self._used_at = time.monotonic()
+        self._idle.touch()
         for member in self._members:
             if member.state is None:
                 _log.info("loading engine %s on demand", member.label)
@@ -342,21 +338,13 @@ class EnginePool:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _watch_idle(self) -> None:
-        """Unload the engines after ``keep_alive`` seconds without requests."""
-        if self._keep_alive < 0 or not self._active:
-            return
-        now = time.monotonic()
-        if (
-            self._waiting
-            or self._calls
-            or any(each.load or each.state not in (None, "ready") for each in self._members)
-        ):
-            self._used_at = now
-        elif now - self._used_at >= self._keep_alive:
-            for member in self._members:
-                if member.state is not None:
-                    _log.info("unloading engine %s: no requests for %g s", member.label, self._keep_alive)
-                    member.unload()
-        pause = max(0.1, self._keep_alive / _UNLOAD_CHECKS)
-        self._unload_timer = asyncio.get_running_loop().call_later(pause, self._watch_idle)
+    def _busy(self) -> bool:
+        """Whether there are requests, or an engine changes its state."""
+        loading = any(each.load or each.state not in (None, "ready") for each in self._members)
+        return bool(self._waiting or self._calls or loading)
+
+    def _unload(self) -> None:
+        for member in self._members:
+            if member.state is not None:
+                _log.info("unloading engine %s: no requests for %g s", member.label, self._keep_alive)
+                member.unload()

@@ -199,11 +199,11 @@ async def test_engines_are_not_unloaded_while_one_prepares_a_recording(
     clients[0].become("ready")
     encoding = asyncio.create_task(pool.encode_reference(np.zeros(8, np.float32), 16_000, codes=False))
     await asyncio.sleep(0)
-    pool._watch_idle()
+    pool._idle.check()
     await asyncio.sleep(0)
     resampled.set()
     assert await encoding is voice
-    pool._watch_idle()
+    pool._idle.check()
     assert pool.engines["0"].state is None
     await pool.close()
 
