@@ -9,6 +9,7 @@ import typer
 
 from server.cli.console import note
 from server.text.frontend import STEPS, Spoken, spoken
+from server.text.language import CODES
 from server.text.scripts import unreadable_script
 
 
@@ -25,6 +26,9 @@ def normalize(
 
     Requests run the steps that the checkpoint was trained with, or those of their field ``normalize``.
     """
+    language = language.strip().lower()
+    if language not in CODES:
+        raise typer.BadParameter(f"must be one of {', '.join(CODES)}, got {language}", param_hint="'--language'")
     typed = sys.stdin.read() if text == "-" else text
     chosen = [step for step in (each.strip() for each in steps.split(",")) if step]
     try:

@@ -31,4 +31,5 @@ def test_warns_about_a_script_that_the_language_does_not_use():
 
 def test_refuses_invalid_options():
     assert run("Hi", "--steps", "spell").exit_code == 2
+    assert run("Hi", "--language", "klingon").exit_code == 2
     assert run("Hi", "--pronunciation", "SQL").exit_code == 2
