@@ -1,20 +1,21 @@
 """Writes lexicon.txt.gz: the words that a checkpoint should read as phonemes (``engine/prompt/lexicon.py``).
 
-They are the words of the lexicon of ``hibari-tts`` with one reading that are rare in the training texts, and
-``READINGS``. Words with a regular ending that are very rare are left out, to keep the file small: their spelling shows
-how they are read.
+They are the words of the lexicon of ``hibari-tts`` with one reading that are rare in the training texts, those of the
+texts that it inflects, and ``READINGS``. Words that are made of a frequent word are left out, to keep the file small:
+their spelling shows how they are read.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from engine.prompt.lexicon import ROLES
+from scripts.train_pocket.derived_words import is_derived
 from scripts.train_pocket.texts import read_sentences
 from scripts.train_pocket.word_phonemes import WORD, notation
 
@@ -32,30 +33,54 @@ READINGS = {
 }  # fmt: skip
 """The phonemes of the readings that ``engine.prompt.readings`` finds by context."""
 _STRESS = "1"
-_REGULAR = re.compile(r".*(?:ness|ly|ers?|ors?|s|ed|ing|able|is(?:e|ation)|ized?|est)")
-_VERY_RARE = 3
-"""Maximum occurrences of a word with a regular ending that is left out."""
+_FREQUENT = 16
+"""Minimum occurrences of a word of which others are made (``is_derived``)."""
+Inflect = Callable[[str], str | None]
+"""Word -> the teacher's symbols, if it is an inflection of a word of the lexicon."""
 
 
-def lexicon_lines(lexicons: Iterable[Entries], counts: Mapping[str, int], most: int) -> list[str]:
+def lexicon_lines(lexicons: Iterable[Entries], inflect: Inflect, counts: Counter[str], most: int) -> list[str]:
     """Return the sorted lines for words that occur at most ``most`` times.
 
     lexicons: word -> the teacher's symbols, or several readings. The first one has the words, the others can only show
-    that a word has another reading. counts: occurrences by word in lower case.
+    that a word has another reading. inflect: reads words of the texts that are not in the first lexicon. counts:
+    occurrences by word in lower case.
     """
     first, *others = lexicons
     readings = defaultdict[str, set[str | None]](set)
     for lexicon in (first, *others):
         for word, symbols in lexicon.items():
             readings[word.lower()].add(notation(symbols) if isinstance(symbols, str) else None)
-    lines = set()
-    for word in {word.lower() for word in first if WORD.fullmatch(word)} - _EXCLUDED:
-        phonemes, *more = readings[word]
-        if not phonemes or more or phonemes.count(_STRESS) != 1 or counts[word] > most:
-            continue
-        if counts[word] > _VERY_RARE or not _REGULAR.fullmatch(word):
-            lines.add(f"{word} {phonemes}")
-    return sorted(lines)
+    words = {word.lower() for word in first}
+    for word in counts.keys() - words:
+        inflected = inflect(word)
+        if inflected is not None:
+            words.add(word)
+            readings[word].add(notation(inflected))
+    certain = {word: phonemes for word in words if (phonemes := _certain(readings[word])) is not None}
+    frequent = {word for word, count in counts.items() if count >= _FREQUENT}
+    return sorted(
+        f"{word} {phonemes}"
+        for word, phonemes in certain.items()
+        if counts[word] <= most and WORD.fullmatch(word) and word not in _EXCLUDED
+        if phonemes.count(_STRESS) == 1 and not is_derived(word, phonemes, frequent, certain)
+    )
+
+
+def _certain(readings: Collection[str | None]) -> str | None:
+    """Return the only reading; None if there are several."""
+    return next(iter(readings)) if len(readings) == 1 else None
+
+
+def inflections(lexicon: Any) -> Inflect:
+    """Return how a ``hibari.g2p.lexicon.Lexicon`` reads inflections of its words."""
+
+    def inflect(word: str) -> str | None:
+        context = SimpleNamespace(future_vowel=None, future_to=False)
+        stems = (lexicon.stem_s, lexicon.stem_ed, lexicon.stem_ing)
+        return next((symbols for stem in stems if (symbols := stem(word, "NN", None, context)[0])), None)
+
+    return inflect
 
 
 def word_counts(texts: Iterable[str]) -> Counter[str]:
@@ -65,18 +90,19 @@ def word_counts(texts: Iterable[str]) -> Counter[str]:
 
 def main() -> None:
     """Write the file."""
+    import zopfli.gzip  # the file is 10 % smaller than with gzip
     from hibari.g2p import G2P
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=Path, default=Path(".pocket/texts.jsonl"), help="output of texts.py")
-    parser.add_argument("--most", type=int, default=15, help="maximum occurrences of a word in the texts")
+    parser.add_argument("--most", type=int, default=60, help="maximum occurrences of a word in the texts")
     parser.add_argument("--out", type=Path, required=True, help="the file to write")
     args = parser.parse_args()
     counts = word_counts(each.text for each in read_sentences(args.texts))
     lexicon = G2P(british=False).lexicon
-    lines = lexicon_lines([lexicon.golds.d, lexicon.silvers.d], counts, args.most)
+    lines = lexicon_lines([lexicon.golds.d, lexicon.silvers.d], inflections(lexicon), counts, args.most)
     lines = sorted([*lines, *(f"{word} {phonemes}" for word, phonemes in READINGS.items())])
-    data = gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
+    data = zopfli.gzip.compress("".join(f"{line}\n" for line in lines).encode())
     args.out.write_bytes(data)
     print(f"{len(lines)} words, {len(data) / 1000:.0f} kB")
 

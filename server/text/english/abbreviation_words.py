@@ -279,6 +279,7 @@ WORDS: dict[str, str] = {
     "b/c": "because",
     "w/o": "without",
     "w/": "with",
+    "W/": "With",
     "w/in": "within",
     "b/w": "between",
     "R.I.P.": "R I P",

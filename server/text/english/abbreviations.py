@@ -257,6 +257,12 @@ EARLY: tuple[Rule, ...] = (
     rule(r"(?<=\d(?:st|nd|rd|th)[ ])[Ff]l\b\.?", "floor", ("fl",)),
     rule(r"(?<!\w)(?P<word>[Pp])(?:t\b\.?|atient)[ ]c/o(?!\w)", r"\g<word>atient complains of", "c/o"),
     rule(r"\b(?P<kind>no|family|medical|past|prior|social|surgical)[ ]hx(?!\w)", r"\g<kind> history", ("hx",)),
+    rule(r"(?<=[\dKMBTkmbn%][ ])est\.(?=[ ]?[,;)]|\s*$)", "estimated", "est."),
+    rule(
+        rf"(?<!\bno[ ])(?<!little[ ])(?<!\bof[ ])\b(?P<word>[Aa])vail\.(?=[ ](?:\d|{dates.MONTH}))",
+        r"\g<word>vailable",
+        "vail.",
+    ),
     rule(r"(?<=\bnot[ ])incl\b\.?|(?<!\w)incl\b\.?(?=\s*(?:[),;]|$))", "included", ("incl",)),
     rule(r"(?<!\w)AA(?P<third>A)?(?=[ ](?:cells?|(?:rechargeable[ ])?batter(?:y|ies)|size))", _battery, "AA"),
 )

@@ -30,6 +30,11 @@ _CRICKET_BEFORE = lazy(
     r"\b(?:were|are|was|reached|reaching|(?:closed|declared|collapsed|slumped) (?:on|at|to)"
     r"|England|India|Australia|Pakistan|New Zealand|South Africa|Sri Lanka|West Indies|Bangladesh|Ireland) $"
 )
+_COUNTED_BEFORE = lazy(
+    r"\b(?:retry|attempt|step|part|page|slide|question|stage|phase|episode|task|chapter|section|round|lap|dis[ck]|chunk"
+    r"|batch|item)[:#]? $",
+    re.I,
+)
 _LAW_BEFORE = lazy(r"\b(?:Regulation|Directive|Decision|Case|Rule)(?: \((?:EU|EC|EEC)\))?(?: No\.?)? $")
 
 _VULGAR = rf"(?<![\w.,/])(?P<whole>\d+)?[ ]?(?P<fraction>[{VULGAR}])(?![\w/])|[{VULGAR}]"
@@ -96,6 +101,8 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
     scored = top == bottom or _is_score(before, after) or _SCORED_BEFORE.search(match.string, 0, match.start())
     if bottom in (5, 10, 20, 100) and top <= bottom and scored:
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
+    if _COUNTED_BEFORE.search(before) and 0 < top <= bottom and not _OF.match(after):
+        return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
     if _POINTS_BEFORE.search(before):
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
     if bottom <= 10 and _ODDS_BEFORE.search(before) and not _OF.match(after):

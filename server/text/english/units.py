@@ -141,6 +141,9 @@ def _measure(match: re.Match[str]) -> str:
     text, unit = match["number"], match["unit"]
     if unit in NEEDS_SPACE and match["space"] != " ":
         return match[0]
+    if unit == "mmHg" and "/" in text:  # a blood pressure
+        over, under = text.split("/")
+        return f"{numbers.cardinal(int(over))} over {numbers.cardinal(int(under))} {UNITS[unit][1]}"
     if unit == "in" and (match.string[match.end() :][:1] == "-" or (match["space"] == " " and not _is_inches(match))):
         return match[0]
     describes = (

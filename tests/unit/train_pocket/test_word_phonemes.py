@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from scripts.train_pocket.lexicon_file import lexicon_lines, word_counts
 from scripts.train_pocket.word_phonemes import notation, with_phonemes, word_notations
 
 
@@ -40,17 +39,3 @@ def test_a_share_of_the_words_is_written_as_phonemes(share, expected):
 
 def test_a_text_whose_words_changed_stays_as_it_is():
     assert with_phonemes("one two three", "w1Vn t1u", 1.0, np.random.default_rng(0)) == "one two three"
-
-
-def test_the_lexicon_has_the_rare_words_with_one_reading():
-    certain = {
-        "zephyrs": "zˈɛfəɹz", "gib": "ʤˈɪb", "waylay": "wˈAlˌA", "hooray": "hˈuɹˈA",
-        "zephyr": "zˈɛfəɹ", "the": "ðə", "read": {"DEFAULT": "ɹˈid", "VBD": "ɹˈɛd"}, "Read": "ɹˈid", "Zoe": "zˈOi",
-        "Celt": "kˈɛlt", "celt": "sˈɛlt", "cites": "sˈItiz", "don't": "dˈOnt", "user": "jˈuzəɹ", "up": "ˈʌp",
-        "hey": "hˈA!", "Apple": "ˈæpᵊl", "apple": "ˈæpəl",
-    }  # fmt: skip
-    uncertain = {"cites": "sˈIts", "zoe": "zˈOi", "unlisted": "ʌnlˈɪstᵻd"}
-    counts = word_counts(["The the, the. A zephyr's end."])
-    assert lexicon_lines([certain, uncertain], counts, most=1) == [
-        "apple 1apxl", "waylay w1El2E", "zephyr z1efxr", "zoe z1oi",
-    ]  # fmt: skip

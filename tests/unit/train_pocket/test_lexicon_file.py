@@ -1,0 +1,63 @@
+"""Which words a checkpoint's lexicon has, and with which phonemes."""
+
+from collections import Counter
+
+import pytest
+
+from scripts.train_pocket.derived_words import is_derived
+from scripts.train_pocket.lexicon_file import lexicon_lines, word_counts
+
+FREQUENT = {"plan": "pl1an", "plane": "pl1En", "city": "s1Iti", "cite": "s1Yt", "fire": "f1Yxr", "fly": "fl1Y",
+            "able": "1Ebxl", "read": "r1ed"}  # fmt: skip
+
+
+def no_inflection(word):
+    return None
+
+
+def test_the_lexicon_has_the_rare_words_with_one_reading():
+    certain = {
+        "zephyrs": "zˈɛfəɹz", "gib": "ʤˈɪb", "waylay": "wˈAlˌA", "hooray": "hˈuɹˈA",
+        "zephyr": "zˈɛfəɹ", "the": "ðə", "read": {"DEFAULT": "ɹˈid", "VBD": "ɹˈɛd"}, "Read": "ɹˈid", "Zoe": "zˈOi",
+        "Celt": "kˈɛlt", "celt": "sˈɛlt", "cites": "sˈItiz", "don't": "dˈOnt", "user": "jˈuzəɹ", "up": "ˈʌp",
+        "hey": "hˈA!", "Apple": "ˈæpᵊl", "apple": "ˈæpəl",
+    }  # fmt: skip
+    uncertain = {"cites": "sˈIts", "zoe": "zˈOi", "unlisted": "ʌnlˈɪstᵻd"}
+    counts = word_counts(["The the, the. A zephyr's end."])
+    assert lexicon_lines([certain, uncertain], no_inflection, counts, most=1) == [
+        "apple 1apxl", "waylay w1El2E", "zephyr z1efxr", "zephyrs z1efxrz", "zoe z1oi",
+    ]  # fmt: skip
+
+
+def test_the_lexicon_has_the_inflections_of_the_texts():
+    counts = word_counts(["Hieroglyphs cover the xylophones."])
+    inflected = {"hieroglyphs": "hˈIɹəɡlˌɪfs"}.get
+    lines = lexicon_lines([{"cover": "kˈʌvəɹ"}], inflected, counts, most=1)
+    assert lines == ["cover k1Vvxr", "hieroglyphs h1Yrxgl2Ifs"]
+
+
+def test_words_that_are_made_of_frequent_ones_are_left_out():
+    lexicon = {"plane": "plˈAn", "planes": "plˈAnz", "cartographer": "kɑɹtˈɑɡɹəfəɹ"}
+    lines = lexicon_lines([lexicon], no_inflection, Counter(plane=20), most=10)
+    assert lines == ["cartographer kArt1Agrxfxr"]
+
+
+@pytest.mark.parametrize(
+    ("word", "phonemes", "expected"),
+    [
+        ("planes", "pl1Enz", True),
+        ("planning", "pl1anIN", True),
+        ("citing", "s1YtIN", True),
+        ("cities", "s1Itiz", True),
+        ("flyable", "fl1Yxbxl", True),
+        ("replan", "ripl1an", True),
+        ("firefly", "f1Yxrfl2Y", True),
+        ("planetary", "pl1anxt2eri", False),
+        ("citation", "sYt1ESxn", False),
+        ("flies", "fl1Yz", True),
+        ("flying", "flI1IN", False),
+        ("xylophones", "z1Ylxf2onz", False),
+    ],
+)
+def test_a_word_is_derived_if_it_is_read_like_the_words_it_is_made_of(word, phonemes, expected):
+    assert is_derived(word, phonemes, FREQUENT, FREQUENT) == expected
