@@ -1,4 +1,4 @@
-"""Reports what this machine can run: ``python -m engine.doctor``. Ignores cached times."""
+"""Reports what this machine can run: ``python -m engine.doctor CHECKPOINT``. Ignores cached times."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import importlib.util
 import os
 import platform
 import shutil
+import sys
 from dataclasses import dataclass, replace
 from typing import get_args
 
 import torch
 
 from engine.checkpoint.architecture import DecoderArchitecture, Transformer
+from engine.checkpoint.folder import open_checkpoint
 from engine.code2wav.precision import choose_dtype
 from engine.config import Code2WavConfig, EngineConfig
 from engine.cpu.plan import measure, thread_counts
@@ -45,33 +47,45 @@ _DECODER = DecoderArchitecture(
 
 
 @dataclass(frozen=True)
-class _Release:
-    """A published model. memory_gib: memory of a server with a few streams, with exact weights."""
+class _Model:
+    """A model to measure. memory_gib: memory of a server with a few streams, with exact weights."""
 
     name: str
-    hidden: int
-    intermediate: int
     memory_gib: float
-
-    @property
-    def shape(self) -> FrameShape:
-        """The layers of the talker and the code predictor (SPEC 10)."""
-        talker = replace(_PREDICTOR, hidden=self.hidden, intermediate=self.intermediate, layers=28)
-        return FrameShape(talker, _PREDICTOR, _CODES)
+    shape: FrameShape
+    decoder: DecoderArchitecture = _DECODER
+    formats: tuple[WeightFormat, ...] = get_args(WeightFormat)
 
 
-_RELEASES = (_Release("Qwen3-TTS 0.6B", 1024, 3072, 5.0), _Release("Qwen3-TTS 1.7B", 2048, 6144, 9.0))
+def _published(name: str, memory_gib: float, hidden: int, intermediate: int) -> _Model:
+    """Return a published model (SPEC 10)."""
+    talker = replace(_PREDICTOR, hidden=hidden, intermediate=intermediate, layers=28)
+    return _Model(name, memory_gib, FrameShape(talker, _PREDICTOR, _CODES))
+
+
+def _included(folder: str) -> _Model:
+    """Return the checkpoint that is part of the project. Its configuration has exact weights."""
+    checkpoint = open_checkpoint(folder)
+    return _Model(
+        "pocket (included)", 1.0, FrameShape.of(checkpoint.model.talker), checkpoint.codec.decoder, ("exact",)
+    )
 
 
 def main() -> None:
     """Print the machine's hardware and software, and which models run in real time on the CPU."""
+    [folder] = sys.argv[1:]
+    models = (
+        _included(folder),
+        _published("Qwen3-TTS 0.6B", 5.0, 1024, 3072),
+        _published("Qwen3-TTS 1.7B", 9.0, 2048, 6144),
+    )
     ignore_cached_times()
     prepare_torch(EngineConfig(model=""))
     for name, value in _machine().items():
         print(f"{name:<20}{value}")
     print("\non the CPU, one utterance at a time:")
-    for release in _RELEASES:
-        print(f"  {release.name}: {_verdict(release)}")
+    for model in models:
+        print(f"  {model.name}: {_verdict(model)}")
     exit_immediately()
 
 
@@ -94,17 +108,19 @@ def _memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _verdict(release: _Release) -> str:
-    if _memory_bytes() < release.memory_gib * _GIB:
-        return f"needs about {release.memory_gib:.0f} GiB of memory"
-    dtype = choose_dtype(Code2WavConfig(), _DECODER, torch.device("cpu"))
+def _verdict(model: _Model) -> str:
+    if _memory_bytes() < model.memory_gib * _GIB:
+        return f"needs about {model.memory_gib:.0f} GiB of memory"
+    dtype = choose_dtype(Code2WavConfig(), model.decoder, torch.device("cpu"))
     threads = thread_counts(None, may_take_turns=True)
-    plan = measure(release.shape, _DECODER, dtype, list(get_args(WeightFormat)), threads, every=True)
+    plan = measure(model.shape, model.decoder, dtype, list(model.formats), threads, every=True)
     factor = plan.measured[plan.weights] / FRAME_MS
-    pace = "faster" if factor < 1 else "slower"
+    pace = f"a real-time factor of {factor:.2f}, {'faster' if factor < 1 else 'slower'} than real time"
+    if len(model.formats) == 1:
+        return f"{plan}: {pace}"
     return (
-        f"{plan}.\n    engine.talker.weights: auto selects {plan.weights}, with a real-time factor of {factor:.2f}, "
-        f"{pace} than real time. Set it to exact, int8 or int4 to force one"
+        f"{plan}.\n    engine.talker.weights: auto selects {plan.weights}, with {pace}. "
+        "Set it to exact, int8 or int4 to force one"
     )
 
 

@@ -1,4 +1,4 @@
-"""The configuration files that are part of Sonant: ``configs/`` of the repository, or a folder of the package."""
+"""The included configuration files and checkpoint: those of the repository, or a folder of the package."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ def _config_folder() -> Path:
 
 CONFIGS = _config_folder()
 DEFAULT_CONFIG = CONFIGS / "pocket.yaml"
+POCKET = CONFIGS.parent / "models" / "pocket"
+"""The included checkpoint."""
 
 
 def config_names() -> list[str]:

@@ -6,10 +6,11 @@ import typer
 
 from server.cli.console import plain_errors
 from server.cli.engine_program import run_engine_program
+from server.package_data import POCKET
 
 
 def doctor() -> None:
     """Report what this machine can run."""
     with plain_errors("sonant doctor"):
-        code = run_engine_program("engine.doctor", environment={"TORCH_CPP_LOG_LEVEL": "ERROR"})
+        code = run_engine_program("engine.doctor", str(POCKET), environment={"TORCH_CPP_LOG_LEVEL": "ERROR"})
     raise typer.Exit(code)

@@ -221,6 +221,9 @@ def test_doctor_reports_on_this_machine() -> None:
     done = run_sonant("doctor")
     assert done.returncode == 0, done.stderr
     assert "torch" in done.stdout
+    assert re.search(
+        r"pocket \(included\): exact \d+ ms.* a real-time factor of 0\.\d\d, faster than real time", done.stdout
+    )
     assert re.search(r"0\.6B: exact \d+ ms.* per frame of 80 ms", done.stdout)
     assert "engine.talker.weights: auto selects" in done.stdout
 
