@@ -21,6 +21,11 @@ _ORDINAL = r"""
 _SIGNED = rf"(?<![\w)])(?P<sign>[-+−±])(?P<number>{numbers.NUMBER})"
 _ABOUT = r"(?<![\w~])[~≈∼][ ]?(?=\d|[$€£])"
 _TIMES = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})[x×](?!\w)"
+_TIMES_RANGE = rf"""
+    (?<![\w.,\-–^$€£])(?<![=+*/(<>][ ]) (?P<first>{numbers.NUMBER})[-–](?P<last>{numbers.NUMBER})
+    [x×](?!\w|\^|[ ]?[=+*/<>\-−])
+"""
+_VARIABLE = lazy(r"\bx (?:squared|cubed|to the|equals)\b|\bof x\b|[\d)]x\^|\bx[\^²³]")
 _PLUS = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})\+(?![\w+])"
 _DECIMAL = r"(?<![\w.])\.\d+"
 _NUMBER = r"(?<!\d)\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?"
@@ -87,6 +92,11 @@ def _leading(match: re.Match[str]) -> str:
     return " ".join(words)
 
 
+def _times(match: re.Match[str]) -> str:
+    """Return "two times", or "two x" in a text about a variable x."""
+    return f"{numbers.number(match['number'])} {'x' if _VARIABLE.search(match.string) else 'times'}"
+
+
 def _trailing(match: re.Match[str]) -> str:
     if match["letters"] in _SUFFIXES:
         return match[0]
@@ -98,6 +108,11 @@ FIRST: tuple[Rule, ...] = (
     rule(_OLD_ORDINAL, lambda match: f"{match['number']}{'nd' if match['number'][-1] == '2' else 'rd'}", "digit h"),
     rule(_ISH, " ish", "ish"),
     rule(r"\+[ ]?/[ ]?[-−]", "±", "/"),
+    rule(
+        _TIMES_RANGE,
+        lambda match: f"{numbers.number(match['first'])} to {numbers.number(match['last'])} times",
+        "digit x",
+    ),
     rule(_A_MONTH, " a ", "-a-"),
     rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", ""), "digit."),
     rule(_COMMA_DECIMAL, lambda match: match[0].replace(".", "").replace(",", "."), "digit."),
@@ -118,7 +133,7 @@ EARLY: tuple[Rule, ...] = (
 RULES: tuple[Rule, ...] = (
     rule(_ORDINAL, lambda match: numbers.ordinal(int(match["number"].replace(",", ""))), "ordinal digit"),
     rule(_ABOUT, "about ", tuple("~≈∼")),
-    rule(_TIMES, lambda match: f"{numbers.number(match['number'])} times", "digit x"),
+    rule(_TIMES, _times, "digit x"),
     rule(_PLUS, lambda match: f"{numbers.number(match['number'])} plus", "digit +"),
     rule(_SIGNED, lambda match: _SIGNS[match["sign"]] + numbers.number(match["number"]), "-digit"),
     rule(_LEADING, _leading, "letter digit"),

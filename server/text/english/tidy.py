@@ -13,7 +13,7 @@ from server.text.patterns import lazy
 _QUOTED = r"(?<![\w'])'(?!n'(?!\w))(?P<inside>[^'\n]{1,300}(?:(?<=\w)'(?=\w)[^'\n]{1,300}){0,8})'(?![\w'])"
 _OPENING = r"[ ]?[(\[{]+[ ]?"
 _CLOSING = r"[ ]?[)\]}]+"
-_NUMBERED = r"(?<![\w(])\((?P<mark>[a-zA-Z]|\d{1,2})\)[ ]?(?!\d)"
+_NUMBERED = r"(?<![\w()])\((?P<mark>[a-zA-Z]|\d{1,2})\)[ ]?(?!\d)"
 _DASH = r"[ ]*(?:[—–]|--+)[—–\s]*|(?<=\s)-(?=\s)[—–\s]*"
 _LEADING_DASH = r"(?m)^[ ]*[—–\-]+[ ]*"
 _NOT_SPOKEN = lazy(r"[^\w\s.,?!;:'\"\-—\U000f0000-\U0010ffff]|_")
