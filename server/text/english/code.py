@@ -242,6 +242,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"\#(?=(?:include|define|ifn?def|endif|pragma|undef)\b)", "hash ", "#"),
     rule(r"<(?P<file>[\w/]{1,40}(?:\.h(?:pp)?)?)>(?=\s|$)", lambda match: f" {paths.speak_path(match['file'])}", "<"),
     rule(r"(?<!\w)\$\{?(?P<name>[A-Za-z_]\w{1,60})\}?", lambda match: f"dollar {identifier(match['name'])}", "$"),
+    rule(r"(?<=[A-Za-z])\(\*\)", " star", "(*"),
     rule(_CALL, _call, "call"),
     rule(_INDEXED, lambda match: speak_code(match[0]), "call"),
     rule(_SNAKE, lambda match: identifier(match[0]), "_"),

@@ -263,6 +263,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(_SLASHED, _slashed, "digit/"),
     rule(_DAY_RANGE, _day_range, SHORT_DAYS),
+    rule(r"(?<!\w)M[-–]F(?=[:,]?[ ](?:\d|only\b|from\b))", "Monday to Friday", ("M-F", "M–F")),
     rule(_DAYS_SLASHED, lambda match: ", ".join(_LETTER_DAYS[each] for each in match[0].split("/")), "/"),
     rule(_DAY_BEFORE, _day_before, SHORT_DAYS),
     rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),

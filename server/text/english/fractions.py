@@ -103,6 +103,8 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
     if _COUNTED_BEFORE.search(before) and 0 < top <= bottom and not _OF.match(after):
         return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
+    if top == bottom and 2 <= top < 100 and not _OF.match(after):
+        return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
     if _POINTS_BEFORE.search(before):
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
     if bottom <= 10 and _ODDS_BEFORE.search(before) and not _OF.match(after):

@@ -159,11 +159,16 @@ def _root(match: re.Match[str]) -> str:
     return f"the square root of {numbers.number(of) if of[0].isdigit() else of}"
 
 
+_ABSOLUTE = r"(?<![\w|)])\|(?P<value>[-−]?(?:\d{1,6}(?:\.\d{1,4})?|[a-z]))\|(?![\w|])"
+"""|-3|."""
+
+
 def _isotope(match: re.Match[str]) -> str:
     return f"{_ELEMENTS[match['element']]} {numbers.cardinal(int(match['mass'].translate(_DOWN)))}"
 
 
 FIRST: tuple[Rule, ...] = (
+    rule(_ABSOLUTE, r"the absolute value of \g<value>", "|"),
     rule(_ISOTOPE, _isotope, tuple("⁰¹²³⁴⁵⁶⁷⁸⁹")),
     rule(_LETTER, lambda match: f" {GREEK_LETTERS[match[0]]} ", _NAMED_GREEK),
     rule(_SUBSCRIPT, lambda match: match[0].translate(_SUBSCRIPTS), tuple("₀₁₂₃₄₅₆₇₈₉₊₋")),

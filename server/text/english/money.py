@@ -211,7 +211,7 @@ _AFTER = rf"""
     (?<![\w.,$€£]) (?P<sign>[-+−])? (?P<number>{_NUMBER}) {_SCALE}
     [ ]?(?P<code>[€£¥₹₩₽₺₪₫฿₱₴]|(?:{alternatives(code for code in _CODES if code.isupper())})(?!\w)|\$(?![\w$]))
 """
-_BEFORE = rf"(?<!\w)(?P<code>{alternatives(_CODES)})[ ]?(?P<sign>[-−])?(?P<number>{_NUMBER}){_SCALE}(?!\w)"
+_BEFORE = rf"(?<![\w/])(?P<code>{alternatives(_CODES)})[ ]?(?P<sign>[-−])?(?P<number>{_NUMBER}){_SCALE}(?!\w)"
 _NEGATIVE = r"""
     (?P<before>\b(?:loss|income|flow|profit|earnings|EBITDA|deficit|result|margin)\b[^.!?$€£()]{0,30}[ ])
     \((?P<amount>[$€£][\d.,]+(?:[KkMBT]|bn)?)\)

@@ -73,6 +73,8 @@ _ANY_EXTENSION = alternatives(
     [*_EXTENSIONS, *(each.upper() for each in _EXTENSIONS if len(each) > 2 and each not in _NEVER_ENDS)]
 )
 _SEGMENT = r"[\w.+@~\-]{1,200}"
+_LINES = r"(?::(?P<line>\d{1,6})(?:[-–](?P<last>\d{1,6})|:(?P<column>\d{1,4}))?(?!\w|[.,:]\d))?"
+"""What may follow a file: ":42" (a line), ":42-50" (lines) or ":42:7" (a line and a column)."""
 _PATH = rf"""
     (?<![\w/.:\\<¢€£¥])
     (?:
@@ -83,14 +85,15 @@ _PATH = rf"""
       | (?:{_FOLDERS.replace(" ", "|")}) (?:/{_SEGMENT}){{1,30}} /?
       | [a-zA-Z_.][\w.\-]{{0,100}} (?:/{_SEGMENT}){{0,30}} / [\w.\-]{{1,100}}\.(?:{_ANY_EXTENSION}) (?!\w)
     )
+    {_LINES}
 """
 _FILE = rf"""
     (?<![\w/.\\@<])
     (?P<stem>\.?[A-Za-z0-9_][\w\-]{{0,80}} (?:\.[\w\-]{{1,40}}){{0,3}}?)
     \.(?P<extension>{_ANY_EXTENSION}) (?![\w\-/(]|\.\w)
-    (?::(?P<line>\d{{1,6}})(?::(?P<column>\d{{1,4}}))?(?!\w|[.,:]\d))?
+    {_LINES}
 """
-"""A file, perhaps with a line and a column: main.py:42."""
+"""A file: main.py, main.py:42."""
 _EXTENSIONS_ALONE = [each for each in _EXTENSIONS if each not in _NEVER_ENDS or each == "env"]
 _EXTENSION_ALONE = rf"""
     (?<![\w.])\.(?P<extension>{_ANY_EXTENSION})(?=\s(?:{"|".join(sorted(_FILE_NOUNS))})\b)
@@ -99,9 +102,19 @@ _EXTENSION_ALONE = rf"""
 
 
 def _path(match: re.Match[str]) -> str:
-    path = match[0]
+    path = match[0] if match["line"] is None else match[0][: match.start("line") - 1 - match.start()]
     kept = path.rstrip(".")
-    return speak_path(kept) + path[len(kept) :]
+    return speak_path(kept) + path[len(kept) :] + _lines(match)
+
+
+def _lines(match: re.Match[str]) -> str:
+    """Return " line forty-two", " lines forty-two to fifty" or " line forty-two column seven"; "" without a line."""
+    if match["line"] is None:
+        return ""
+    line = numbers.cardinal(int(match["line"]))
+    if match["last"]:
+        return f" lines {line} to {numbers.cardinal(int(match['last']))}"
+    return f" line {line}" + (f" column {numbers.cardinal(int(match['column']))}" if match["column"] else "")
 
 
 def speak_path(path: str) -> str:
@@ -139,9 +152,7 @@ def _file(match: re.Match[str]) -> str:
         return match[0]
     if extension == "js" and stem.lower() in _PRODUCTS:
         return f"{web.speak_pieces(stem)} J S"
-    words = speak_file(f"{stem}.{extension}")
-    words += f" line {numbers.cardinal(int(match['line']))}" if match["line"] else ""
-    return words + (f" column {numbers.cardinal(int(match['column']))}" if match["column"] else "")
+    return speak_file(f"{stem}.{extension}") + _lines(match)
 
 
 RULES: tuple[Rule, ...] = (

@@ -27,13 +27,14 @@ _CLOCK_RANGE = (
 )
 _TIME = r"(?:1[0-2]|0?[1-9])(?::[0-5]\d)?"
 _BARE_RANGE = rf"""
-    (?<![\w.:,$£€/\-]) (?P<start>{_TIME}) (?P<first>[ap]m?)? [ ]?[-–][ ]? (?P<end>{_TIME}) (?P<last>[ap])(?![\w.])
+    (?<![\w.:,$£€/\-]) (?P<start>{_TIME}) (?P<first>[ap]m?|(?<=:\d\d)[AP])? [ ]?[-–][ ]?
+    (?P<end>{_TIME}) (?P<last>[ap]|(?<=:\d\d)[AP])(?!\w|\.\w)
 """
-"""8a-10p."""
+"""8a-10p, 10:05A–1:15P."""
 _BARE_HALF = rf"""
     (?P<before> (?<![\w.:,$£€/\-])(?=(?:1[0-2]|0?[1-9]):) | (?<![\w.:,$£€/\-])(?=\d{{1,2}}[ap][ ](?:[ECMP]S?T)\b)
       | \b(?:at|after|by|till|until|from|[Dd]oors|[Ss]how|[Oo]pens?|[Cc]loses?|[Ll]ands?|[Pp]arty)[ ] )
-    (?P<hour>{_TIME})(?P<half>[ap]) (?![\w.]|[ ]each\b)
+    (?P<hour>{_TIME})(?P<half>[ap]) (?!\w|\.\w|[ ]each\b)
 """
 """6:30p, at 8a."""
 _MIXED_RANGE = rf"""
