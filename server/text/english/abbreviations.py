@@ -118,15 +118,6 @@ _NUMBER_OF = r"""
     (?=[ ](?:[A-Z]{0,4}\d|ending))
 """
 _ESTIMATED = r"(?<![\w.])(?P<word>[Ee])st\.(?=[ ](?!(?:in[ ])?\d{4}))"
-_LAW = (
-    r"\b(?:[Ss]ec|[Aa]rt|[Pp]ara|[Rr]eg|[Cc]l)\.[ ]?|§[ ]?|"
-    r"\b(?:(?:[Ss]ub)?[Ss]ections?|[Aa]rticle|[Rr]ule|[Rr]egulation|[Cc]lause|[Pp]aragraph|[Ss]chedule)[ ]"
-)
-_SUBSECTION = rf"""
-    (?P<label>{_LAW})? (?<![\w.,])(?P<number>\d{{1,4}}[A-Z]?)
-    (?P<parts> (?(label) (?:\((?:[a-z]|\d{{1,2}}|[ivx]{{2,4}})\)){{1,6}} | (?:\([a-z]\)\(\d{{1,2}}\)){{1,3}} ) ) (?!\w)
-"""
-"""Section 230(c)(1), Rule 12(b)(6)."""
 _DEGREE = r"(?<![\w.])(?P<word>M\.?D|B\.?A|M\.?A|M\.?B\.?A|Ed\.?D|D\.?D\.?S|J\.?D)\.(?=\W|$)"
 
 
@@ -148,12 +139,6 @@ def _doctor(match: re.Match[str]) -> str:
     if match["word"] == "Dr":
         return "Drive" + _stop(match) if place and match[0].endswith(".") else "Doctor"
     return "Street" if place else "Saint"
-
-
-def _subsection(match: re.Match[str]) -> str:
-    parts = re.findall(r"\w+", match["parts"])
-    spoken = (part if part.isdigit() else letters.spell(part.upper()) for part in parts)
-    return f"{match['label'] or ''}{match['number']} {' '.join(spoken)}"
 
 
 def _place_alone(match: re.Match[str]) -> str:
@@ -272,9 +257,14 @@ EARLY: tuple[Rule, ...] = (
     rule(r"(?<=\d(?:st|nd|rd|th)[ ])[Ff]l\b\.?", "floor", ("fl",)),
     rule(r"(?<!\w)(?P<word>[Pp])(?:t\b\.?|atient)[ ]c/o(?!\w)", r"\g<word>atient complains of", "c/o"),
     rule(r"\b(?P<kind>no|family|medical|past|prior|social|surgical)[ ]hx(?!\w)", r"\g<kind> history", ("hx",)),
-    rule(_SUBSECTION, _subsection, "("),
+    rule(r"\bpop\.[ ](?=\d)", "population ", "pop."),
+    rule(
+        r"\b(?P<word>[Ii]bid|[Oo]p|[Ll]oc)\.(?P<cited>[ ]cit)?\.?(?=[,;)]|[ ]?cit\.)",
+        r"\g<word>\g<cited>",
+        ("ibid", "cit."),
+    ),
+    rule(r"(?<!\w)[Ww]/[Ll](?=[ ](?:record|ratio))", "win-loss", ("w/l", "W/L")),
     rule(r"(?<=\d)[ -]?y/?o(?!\w)|(?<=\d)[ ]y\.o\.", "-year-old", "y"),
-    rule(r"(?<=\bK)\.[ ](?=\d)", " ", "K. "),
     rule(r"(?<=[\dKMBTkmbn%][ ])est\.(?=[ ]?[,;)]|\s*$)", "estimated", "est."),
     rule(
         rf"(?<!\bno[ ])(?<!little[ ])(?<!\bof[ ])\b(?P<word>[Aa])vail\.(?=[ ](?:\d|{dates.MONTH}))",

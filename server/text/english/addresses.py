@@ -50,6 +50,35 @@ STATES: dict[str, str] = dict(
     ).split("|")
 )
 
+_CITIES: dict[str, str] = {
+    "DE": "Dover|Wilmington|Newark|Lewes",
+    "HI": "Honolulu|Hilo|Kona|Lahaina|Maui|Kailua|Waikiki",
+    "ID": "Boise|Nampa|Meridian|Coeur d'Alene",
+    "IN": "Indianapolis|Bloomington|Gary|Fort Wayne|South Bend|Evansville|Carmel",
+    "LA": "New Orleans|Baton Rouge|Shreveport|Lafayette|Monroe",
+    "MA": "Boston|Cambridge|Worcester|Springfield|Lowell|Salem|Quincy|Somerville|Newton|Brookline|Amherst",
+    "MD": "Baltimore|Annapolis|Bethesda|Rockville|Frederick|Silver Spring|Columbia|Gaithersburg|Towson",
+    "ME": "Portland|Bangor|Augusta|Kennebunkport|Bar Harbor",
+    "MS": "Jackson|Biloxi|Gulfport|Tupelo|Oxford|Hattiesburg",
+    "OH": "Columbus|Cleveland|Cincinnati|Toledo|Akron|Dayton|Canton|Youngstown",
+    "OK": "Tulsa|Norman|Edmond|Oklahoma City|Stillwater|Lawton",
+    "OR": "Portland|Eugene|Salem|Bend|Medford|Corvallis|Ashland|Beaverton",
+    "PA": "Philadelphia|Pittsburgh|Harrisburg|Allentown|Erie|Scranton|Lancaster|Hershey|Gettysburg|Bethlehem",
+    "VA": "Richmond|Norfolk|Arlington|Alexandria|Roanoke|Virginia Beach|Charlottesville|Fairfax|Reston|Newport News",
+}
+"""State -> cities, where its letters after a comma often mean something else."""
+_CERTAIN = "|".join(state for state in STATES if state not in (*_CITIES, "AL", "CO", "CT", "DC", "MO", "MT"))
+_IN_STATES = "|".join(rf"(?:{cities}),[ ]{state}" for state, cities in _CITIES.items())
+_CITY = rf"""
+    \b (?P<place> (?:{_IN_STATES}) | [A-Z][a-z]{{2,}},[ ](?:{_CERTAIN}) ) (?=\s*$|[.,;:!?)]|[ ]\(|[ ](?!or\b)[a-z])
+"""
+"""Austin, TX."""
+
+
+def _city(match: re.Match[str]) -> str:
+    city, state = match["place"].split(", ")
+    return f"{city}, {STATES[state]}"
+
 
 def _zip(match: re.Match[str]) -> str:
     state = STATES.get(match["state"])
@@ -81,6 +110,7 @@ RULES: tuple[Rule, ...] = (
     rule(_POSITION, _position, ("°", "º")),
     rule(_FLOOR_DOOR, _floor_door, "digit-"),
     rule(_ZIP, _zip, "digit zip"),
+    rule(_CITY, _city, "capitals"),
     rule(_DIRECTION, lambda match: _DIRECTIONS[match["direction"]], ("digit direction", "ordinal digit")),
     rule(_NUMBER, lambda match: numbers.grouped(match[0]), map(str.lower, _STREETS)),
     rule(_DOOR, _door, _DOORS),

@@ -82,5 +82,12 @@ def _verses(match: re.Match[str]) -> str:
     return words + "".join(f", {numbers.number(each)}" for each in re.findall(r"\d+", match["more"] or ""))
 
 
-RULES: tuple[Rule, ...] = (rule(_VERSES, _verses, "digit:"),)
+RULES: tuple[Rule, ...] = (
+    rule(_VERSES, _verses, "digit:"),
+    rule(
+        r"\b(?P<book>Surahs?|Suras?|Qur[’']?an|Koran)[ ](?P<chapter>\d{1,3}):(?P<verse>\d{1,3})(?![\w:])",
+        r"\g<book> \g<chapter>, \g<verse>",
+        "digit:",
+    ),
+)
 """Run before times and ratios."""

@@ -231,8 +231,11 @@ _CENT_WORDS = (
 _CENTS = rf"""
     (?<![\w.,]) (?!(?:{RESOLUTIONS})p) (?P<number>{_NUMBER}) [ ]?
     (?P<coin> ¢ | (?<=\d)p(?!\w) | (?<=\d)c(?=[ ]{_CENT_WORDS}\b) )
-    (?P<per>/kWh\b)?
+    (?:/(?P<per>kWh|share|lb|mile|gallon|min|word)\b)?
 """
+_CENTS_PER = {"kWh": "kilowatt hour", "lb": "pound", "min": "minute"} | {
+    each: each for each in ("share", "mile", "gallon", "word")
+}
 _CODE_NEEDS = ("capitals", "Rs", *tuple("€£¥₹₩₽₺₪₫฿₱₴$"))
 _ALONE = {"$": "dollar sign", "€": "euro sign", "£": "pound sign", "¥": "yen sign", "¢": "cent sign", "₹": "rupee sign"}
 
@@ -304,7 +307,7 @@ def _with_code(match: re.Match[str]) -> str:
 
 def _cents(match: re.Match[str]) -> str:
     one, many = ("penny", "pence") if match["coin"] == "p" else ("cent", "cents")
-    return numbers.plural(match["number"], one, many) + (" per kilowatt hour" if match["per"] else "")
+    return numbers.plural(match["number"], one, many) + (f" per {_CENTS_PER[match['per']]}" if match["per"] else "")
 
 
 def _shillings(match: re.Match[str]) -> str:

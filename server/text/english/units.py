@@ -83,6 +83,7 @@ _TEMPERATURE = r"""
     (?: /(?P<other>\d{2,3})(?P<second>[CF]) )? (?![\w'’\-])
 """
 """-2C, Bake at 180C/350F."""
+_WEATHER_AFTER = lazy(r" (?:outside|inside|today|tonight|tomorrow|right now|this (?:morning|afternoon|evening|week))\b")
 _POUNDS = r"(?<![\w.#])(?P<number>\d{1,4})\#(?P<noun>(?=[ ](?:bag|sack|box|test|line)))?(?=[\s.,;!?]|$)"
 """150#: pounds."""
 _CRATE = r"(?<![\w.])(?P<long>\d+)[ ]?L[ ]?[x×][ ]?(?P<wide>\d+)[ ]?W(?:[ ]?[x×][ ]?(?P<high>\d+)[ ]?H)?(?!\w)"
@@ -251,7 +252,7 @@ def _dose(match: re.Match[str]) -> str:
 
 def _temperature(match: re.Match[str]) -> str:
     cue, sign, to, other = (match[name] or "" for name in ("cue", "sign", "to", "other"))
-    if not (cue or sign or to or other):
+    if not (cue or sign or to or other or _WEATHER_AFTER.match(match.string, match.end())):
         return match[0]
     words = f"{cue}{_sign(sign)}{numbers.number(match['number'])}" + (f" to {numbers.number(to)}" if to else "")
     words += f" degrees{_SCALES[match['scale'].lower()]}"
