@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import letters
+from server.text.english import letters, numbers
 from server.text.english.rules import Rule, rule
 
 _LAW = (
@@ -23,7 +23,9 @@ _CATALOGS = r"(?<=\bK)\.[ ](?=\d)"
 def _subsection(match: re.Match[str]) -> str:
     parts = re.findall(r"\w+", match["parts"])
     spoken = (part if part.isdigit() else letters.spell(part.upper()) for part in parts)
-    return f"{match['label'] or ''}{match['number']} {' '.join(spoken)}"
+    number = match["number"]
+    number = numbers.grouped(number) if re.fullmatch(r"[1-9]0[1-9]", number) else number  # five oh one C three
+    return f"{match['label'] or ''}{number} {' '.join(spoken)}"
 
 
 RULES: tuple[Rule, ...] = (

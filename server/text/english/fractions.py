@@ -35,6 +35,7 @@ _COUNTED_BEFORE = lazy(
     r"|batch|item)[:#]? $",
     re.I,
 )
+_RHYTHM_AFTER = lazy(r" (?:time(?! of\b)|beat|met(?:er|re)|signature|rhythm|groove)\b")
 _LAW_BEFORE = lazy(r"\b(?:Regulation|Directive|Decision|Case|Rule)(?: \((?:EU|EC|EEC)\))?(?: No\.?)? $")
 
 _VULGAR = rf"(?<![\w.,/])(?P<whole>\d+)?[ ]?(?P<fraction>[{VULGAR}])(?![\w/])|[{VULGAR}]"
@@ -103,6 +104,8 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
     if _COUNTED_BEFORE.search(before) and 0 < top <= bottom and not _OF.match(after):
         return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
+    if bottom in (2, 4, 8, 16) and _RHYTHM_AFTER.match(after):
+        return f"{numbers.cardinal(top)} {numbers.cardinal(bottom)}"
     if top == bottom and 2 <= top < 100 and not _OF.match(after):
         return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
     if _POINTS_BEFORE.search(before):
