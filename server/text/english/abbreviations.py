@@ -40,7 +40,7 @@ _ALSO_WORDS = frozenset(
 )
 """Abbreviations that are words at the end of a sentence: "Call the ref."."""
 _NEVER_END = frozenset(
-    "e.g. i.e. a.k.a. vs. cf. ca. viz. approx. attn. tel. ref. incl. excl. est. orig. avg. min. max.".split()
+    "e.g. i.e. a.k.a. vs. cf. ca. viz. approx. attn. tel. ref. incl. excl. est. orig. avg. min. max. vit.".split()
 ) | {"tel. no.", "phone no.", "ref. no.", "serial no."}
 """Abbreviations that never end a sentence, even before a capital."""
 _NAME = r"(?=[ ][A-Z])"
@@ -258,6 +258,8 @@ EARLY: tuple[Rule, ...] = (
     rule(r"(?<!\w)(?P<word>[Pp])(?:t\b\.?|atient)[ ]c/o(?!\w)", r"\g<word>atient complains of", "c/o"),
     rule(r"\b(?P<kind>no|family|medical|past|prior|social|surgical)[ ]hx(?!\w)", r"\g<kind> history", ("hx",)),
     rule(r"\bpop\.[ ](?=\d)", "population ", "pop."),
+    rule(r"(?<=[(\d][ ])inc\.(?=[ ](?:VAT|tax|GST|p&p|postage|[a-z]))|(?<=\()inc\.(?=[ ])", "including", "inc."),
+    rule(r"(?<![\w/])(?P<word>[Ww])/(?=[a-z]{3,12}\b(?!/))", r"\g<word>ith ", ("w/", "W/")),
     rule(
         r"\b(?P<word>[Ii]bid|[Oo]p|[Ll]oc)\.(?P<cited>[ ]cit)?\.?(?=[,;)]|[ ]?cit\.)",
         r"\g<word>\g<cited>",

@@ -14,7 +14,7 @@ _FIXED = {"24/7": "twenty-four seven", "50/50": "fifty-fifty", "7/11": "seven el
 _DENOMINATORS = frozenset((2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 24, 25, 32, 50, 64, 100, 128, 1000))
 _NAMES = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 _SCORE_BEFORE = lazy(
-    r"(?:scor|rat|grad|mark|got|get|give|gave|earn|receiv|vot|pain|solid|easy|\brank|out\b|a |an )[\w' ]{0,16}$", re.I
+    r"(?:scor|rat|grad|mark|got|get|give|gave|earn|receiv|vot|pain|solid|easy|\brank|out\b|a |an )[\w': ]{0,16}$", re.I
 )
 _SCORE_AFTER = lazy(
     r"\s?(?:stars?|points?|marks?|rating|correct|questions?|passed|would|on (?:the|my))\b|\s?[.!,]?$", re.I
@@ -145,7 +145,7 @@ def _built(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w/])24/7/365(?![\w/])", "twenty-four seven three sixty-five", "24/7/365"),
-    rule(r"(?<![\w.,/$])(?P<score>\d{1,2}\.\d)/(?P<of>5|10|20|100|\d\.0)(?![\w/]|\.\d)", _decimal_score, "digit/"),
+    rule(r"(?<![\w.,/$])(?P<score>\d{1,2}\.\d{1,2})/(?P<of>5|10|20|100|\d\.0)(?![\w/]|\.\d)", _decimal_score, "digit/"),
     rule(_BUILT, _built, "⁄"),
     rule(_VULGAR, _vulgar_match, tuple(VULGAR)),
     rule(_SLASH, _slash, "digit/"),

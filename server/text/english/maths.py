@@ -10,8 +10,8 @@ from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
 _SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ"
-_DOWN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
-_SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789+-")
+DOWN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
+SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789+-")
 _OPERATORS = {sign: words for sign, words in (RELATIONS | OPERATORS).items() if not sign.isalpha()} | {
     "==": "equals equals",
     "–": "minus",
@@ -38,7 +38,7 @@ _OPERATOR = r"""
     (?: (?<=\w\))(?=\(\w)                           # the product (a + b)(a - b)
       | [ ]?(?:==|!=|<=|>=|[=+*×·⋅÷<>≤≥≠≈±≡∝])[ ]?    # these also without spaces
       | [ ][-−–/x%][ ]                                # these have another meaning within words
-      | (?<=[\d)²])[-−/x](?=[\d(√]) )
+      | (?<=[\d)²³])[-−/x](?=[\d(√]) )
 """
 _EXPRESSION = rf"""
     (?<![\w.,$€£\-/'\"]) {_OPERAND} (?:{_OPERATOR}{_OPERAND}){{1,40}} (?:[ ]?=(?=\s|$|[?_.]))? (?!\w)
@@ -135,7 +135,7 @@ def _name(value: str) -> str:
 
 def power(text: str) -> str:
     """Return an exponent, "²" or "^6", in words."""
-    exponent = text.translate(_DOWN).lstrip("^").strip("()")
+    exponent = text.translate(DOWN).lstrip("^").strip("()")
     if exponent in ("2", "3"):
         return "squared" if exponent == "2" else "cubed"
     if re.fullmatch(r"[-+]?\d+", exponent):
@@ -159,23 +159,39 @@ def _root(match: re.Match[str]) -> str:
     return f"the square root of {numbers.number(of) if of[0].isdigit() else of}"
 
 
+_POWER_OF_TEN = rf"""
+    (?<![\w.,])(?P<number>{_NUMBER})[ ]?[x×·*][ ]?10(?:\^(?P<typed>[-−]?\d{{1,3}})|(?P<raised>⁻?[⁰¹²³⁴-⁹]{{1,3}}))
+    (?:/(?P<per>m?L|l|µL|uL|ml)(?!\w))? (?![\w^]|[ ]?[-+*/=(])
+"""
+"""4.5 x 10^9/L."""
+_PER = {"l": "liter", "ml": "milliliter", "µl": "microliter", "ul": "microliter"}
+
+
+def _power_of_ten(match: re.Match[str]) -> str:
+    exponent = (match["typed"] or match["raised"].translate(DOWN)).replace("−", "-")
+    per = f" per {_PER[match['per'].lower()]}" if match["per"] else ""
+    return f"{numbers.number(match['number'])} times ten to the power of {numbers.number(exponent)}{per}"
+
+
 _ABSOLUTE = r"(?<![\w|)])\|(?P<value>[-−]?(?:\d{1,6}(?:\.\d{1,4})?|[a-z]))\|(?![\w|])"
 """|-3|."""
 
 
 def _isotope(match: re.Match[str]) -> str:
-    return f"{_ELEMENTS[match['element']]} {numbers.cardinal(int(match['mass'].translate(_DOWN)))}"
+    return f"{_ELEMENTS[match['element']]} {numbers.cardinal(int(match['mass'].translate(DOWN)))}"
 
 
 FIRST: tuple[Rule, ...] = (
+    rule(r"(?<=[=+*(][ ])(?P<top>[a-z])/(?P<bottom>[a-z])(?![\w/])", r"\g<top> over \g<bottom>", "/"),
     rule(_ABSOLUTE, r"the absolute value of \g<value>", "|"),
     rule(_ISOTOPE, _isotope, tuple("⁰¹²³⁴⁵⁶⁷⁸⁹")),
     rule(_LETTER, lambda match: f" {GREEK_LETTERS[match[0]]} ", _NAMED_GREEK),
-    rule(_SUBSCRIPT, lambda match: match[0].translate(_SUBSCRIPTS), tuple("₀₁₂₃₄₅₆₇₈₉₊₋")),
+    rule(_SUBSCRIPT, lambda match: match[0].translate(SUBSCRIPTS), tuple("₀₁₂₃₄₅₆₇₈₉₊₋")),
 )
 """Run before all rules that look for digits."""
 
 RULES: tuple[Rule, ...] = (
+    rule(_POWER_OF_TEN, _power_of_ten, ("10^", "10⁰", *(f"10{each}" for each in _SUPERSCRIPTS))),
     rule(_MIXED, lambda match: fractions.mixed(match[0]), "digit/"),
     rule(_SCIENTIFIC, _scientific, "digit e"),
     rule(_EXPRESSION, _expression, "operator"),

@@ -46,6 +46,7 @@ RULES = Rules(
     *chat.RULES,
     *abbreviations.EARLY,
     *symbols.EARLY,
+    *ranges.EARLY,
     *products.RULES,
     *dates.RULES,
     *times.RULES,

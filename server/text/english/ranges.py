@@ -23,6 +23,10 @@ _SET = r"[0-7][-–][0-7](?:\([0-9]{1,2}\))?"
 _SETS = rf"(?<![\w.,/$:\-]){_SET}(?:,?[ ]{_SET}){{1,4}}(?![\w/:\-]|[.,]\d)"
 """The sets of a tennis match: 6-4, 3-6, 7-5."""
 _VALID_SETS = [["0", "6"], ["1", "6"], ["2", "6"], ["3", "6"], ["4", "6"], ["5", "7"], ["6", "7"]]
+_CODES = r"(?<!\w)(?P<letter>[A-Z])(?P<first>\d{1,2})[-–](?P=letter)(?P<last>\d{1,2})(?!\w|-\d)"
+"""P1–P3."""
+_UNDERSTOOD = r"(?P<before>\b[Rr]oger,?[ ]|\b[Tt]hat's[ ]a[ ]|^)10-4(?=[.,!?;]|[ ]good[ ]buddy|\s*$)"
+"""Roger, 10-4."""
 _GRADES = r"(?P<before>\b[Gg]rades?[ ])K[-–](?P<grade>\d{1,2})(?!\w|-\d)"
 _LETTERS = r"(?<![\w.\-])(?!X-Y|A-B[ ][tc])(?P<start>[A-Z]|X{1,3}[SL])[-–](?P<end>[A-Z]|X{1,3}[SL])(?![\w\-]|\.\w)"
 _PAIR = r"(?<![\w.\-])(?P<first>[AX])-(?P<second>[BY])(?![\w\-])"
@@ -69,9 +73,23 @@ def _sets(match: re.Match[str]) -> str:
     return ", ".join(" ".join(numbers.cardinal(int(each)) for each in games if each) for games in sets)
 
 
+def _codes(match: re.Match[str]) -> str:
+    first, last = (f"{match['letter']} {numbers.cardinal(int(match[each]))}" for each in ("first", "last"))
+    return f"{first} to {last}"
+
+
+EARLY: tuple[Rule, ...] = (
+    rule(_CODES, _codes, "letter digit"),
+    rule(_UNDERSTOOD, r"\g<before>ten four", "digit-"),
+)
+"""Run before rules for codes such as A1."""
+
 RULES: tuple[Rule, ...] = (
     rule(_SETS, _sets, "digit-"),
     rule(_GRADES, lambda match: f"{match['before']}K to {numbers.cardinal(int(match['grade']))}", ("K-", "K–")),
+    rule(
+        r"(?<!\w)(?P<letter>[A-Z])(?P<first>\d{1,2})[-–](?P=letter)(?P<last>\d{1,2})(?!\w|-\d)", _codes, "letter digit"
+    ),
     rule(_ORDINALS, r"\g<start> to \g<end>", "digit-"),
     rule(
         _VERSES, lambda match: f"{_plain(match['first'])}, {_plain(match['start'])} to {_plain(match['end'])}", "digit:"

@@ -165,6 +165,7 @@ _STARRED = r"""
 
 EARLY: tuple[Rule, ...] = (
     rule(_STARRED, " star", "*"),
+    rule(r"(?<![\w/])[fF]/(?=\d{1,2}(?:\.\d)?(?![\w/]))", "F ", ("f/", "F/")),
     rule(r"(?<=\d\d)\*(?=[ ](?:off[ ]\d|\(\d+[ ]balls?\b))", " not out", "*"),
 )
 """Run before numbers are put into words."""
@@ -192,6 +193,7 @@ RULES: tuple[Rule, ...] = (
         lambda match: f" {'less' if match['mark'] == '<' else 'greater'} than ",
         ("<", ">"),
     ),
+    rule(r"(?<=\()(?P<grade>[A-F])\+(?=\))", r"\g<grade> plus", ("+)",)),
     rule(r"(?<=[A-G])(?P<mark>[♯♭])", lambda match: " sharp" if match["mark"] == "♯" else " flat", ("♯", "♭")),
     rule(
         r"(?<=\b[Aa][ ])(?P<grade>[A-F])-(?=[\s.,;:!?]|$)|(?<=\b[Aa]n[ ])(?P<a>A)-(?=[\s.,;:!?]|$)"

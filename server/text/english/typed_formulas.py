@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from server.text.english.formulas import speak_formula
-from server.text.english.maths import WORDS
+from server.text.english.maths import DOWN, SUBSCRIPTS, WORDS
 from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
@@ -23,6 +23,7 @@ _SUM = r"\([^()]*[-+*][^()]*\)"
 _CERTAIN = lazy(
     rf"""
     (?<![A-Za-z])(?:{_FUNCTION})(?:\^-?\d|_\d{{1,2}}|[²³])?\((?!\)|e?s\))  # sin(x), log_2(8)
+  | (?<![A-Za-z])(?:(?:sin|cos|tan)(?:\^\d|[²³])|log_\d{{1,2}})[ ]?[\dA-Za-zα-ω](?![A-Za-z])  # sin²θ, log_2 8
   | {_SUM}[ ]?/[ ]?[\w(] | [\w)][ ]?/[ ]?{_SUM} | \w\^\(                    # (a + b)/(c + d), n(n + 1)/2, e^(2x)
   | P\([^()|]{{1,12}}[|∪∩][^()|]{{1,12}}\)                                  # P(A|B)
   | \|-?[\w(][^|]{{0,18}}\|[ ]?[-+=<>≤≥]                                    # |x| < 3
@@ -54,5 +55,19 @@ def _formula(match: re.Match[str]) -> str:
     return f"{text[:start]}{spoken}{text[start + len(inner) :]}"
 
 
-RULES: tuple[Rule, ...] = (rule(_FORMULA, _formula, ("(", "^", "|", "_", "->", "...", "/d")),)
+_SUBSCRIPT_DIGITS = tuple("₀₁₂₃₄₅₆₇₈₉")
+
+RULES: tuple[Rule, ...] = (
+    rule(
+        r"\blog(?P<base>[₀-₉]{1,2})[ ]?(?=(?P<bracket>\()|\w)",
+        lambda match: f"log_{match['base'].translate(SUBSCRIPTS)}{'' if match['bracket'] else ' '}",
+        _SUBSCRIPT_DIGITS,
+    ),
+    rule(
+        r"∫(?P<low>[₀-₉]{1,3})(?P<high>[⁰¹²³⁴-⁹]{1,3})[ ]?",
+        lambda match: f"the integral from {match['low'].translate(SUBSCRIPTS)} to {match['high'].translate(DOWN)} of ",
+        "∫",
+    ),
+    rule(_FORMULA, _formula, ("(", "^", "|", "_", "->", "...", "/d", "²", "³", *_SUBSCRIPT_DIGITS)),
+)
 """Run before rules that would take formulas for code, paths or products."""
