@@ -19,6 +19,7 @@ from engine.config import Code2WavConfig, EngineConfig
 from engine.cpu.plan import measure, thread_counts
 from engine.device.selection import prepare_torch
 from engine.device.timing_cache import ignore_cached_times
+from engine.errors import CheckpointError
 from engine.kernels.compiled.integer_dots import cpu_features, int4_instructions
 from engine.protocol.request import FRAME_MS, WeightFormat
 from engine.system.cores import available_cores
@@ -63,19 +64,21 @@ def _published(name: str, memory_gib: float, hidden: int, intermediate: int) -> 
     return _Model(name, memory_gib, FrameShape(talker, _PREDICTOR, _CODES))
 
 
-def _included(folder: str) -> _Model:
-    """Return the checkpoint that is part of the project. Its configuration has exact weights."""
-    checkpoint = open_checkpoint(folder)
-    return _Model(
-        "pocket (included)", 1.0, FrameShape.of(checkpoint.model.talker), checkpoint.codec.decoder, ("exact",)
-    )
+def _included(folder: str) -> list[_Model]:
+    """Return the checkpoint that is part of the project, unless it is damaged. Its configuration has exact weights."""
+    try:
+        checkpoint = open_checkpoint(folder)
+    except CheckpointError:
+        return []
+    shape = FrameShape.of(checkpoint.model.talker)
+    return [_Model("pocket (included)", 1.0, shape, checkpoint.codec.decoder, ("exact",))]
 
 
 def main() -> None:
     """Print the machine's hardware and software, and which models run in real time on the CPU."""
     [folder] = sys.argv[1:]
     models = (
-        _included(folder),
+        *_included(folder),
         _published("Qwen3-TTS 0.6B", 5.0, 1024, 3072),
         _published("Qwen3-TTS 1.7B", 9.0, 2048, 6144),
     )

@@ -23,10 +23,13 @@ from engine.config import EngineConfig
 from engine.device.selection import choose_device, choose_dtype
 from engine.kernels.codec_units import UnitKernels
 from engine.kernels.codec_units import compilations as codec_compilations
+from engine.system.cache_folder import cache_folder
 from engine.system.process import exit_immediately, prepare_process
 from engine.talker.fused.compilations import talker_compilations
 from engine.talker.gpu_step.graphs import batch_sizes
 
+_WAIT_S = 60.0
+_KILL_S = 5.0
 _log = logging.getLogger(__name__)
 
 
@@ -34,8 +37,12 @@ _log = logging.getLogger(__name__)
 def precompiling(config: EngineConfig) -> Iterator[None]:
     """Compile the kernels in another process during the ``with`` block, and wait for it at the end of the block.
 
-    The process is killed after ``load_seconds``. Call it in the main thread (``die_with_parent``).
+    The process is killed when the block raises, or ``_WAIT_S`` seconds after its end. Without a cache, nothing is
+    compiled. Call it in the main thread (``die_with_parent``).
     """
+    if cache_folder() is None:
+        yield
+        return
     command = [sys.executable, "-m", "engine.precompile", config.model_dump_json(), str(os.getpid())]
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
@@ -45,12 +52,19 @@ def precompiling(config: EngineConfig) -> Iterator[None]:
         return
     try:
         yield
-        process.wait(config.load_seconds)
-    except subprocess.TimeoutExpired:
-        _log.info("compiling kernels ahead takes longer than %.0f s", config.load_seconds)
+        _wait(process)
     finally:
         process.kill()
-        process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a process can be stuck in the driver
+            process.wait(_KILL_S)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        if process.wait(_WAIT_S):
+            _log.info("the process that compiles kernels ahead ended with status %d", process.returncode)
+    except subprocess.TimeoutExpired:
+        _log.info("the process that compiles kernels ahead is not done after another %.0f s", _WAIT_S)
 
 
 def main() -> None:
@@ -63,11 +77,15 @@ def main() -> None:
         compile_ahead(open_checkpoint(config.model), config, choose_device(config))
     except Exception as error:
         _log.info("not all kernels are compiled ahead: %s", error)
-    _log.info("compiled kernels ahead, or found them in the caches, in %.1f s", time.monotonic() - started)
+    else:
+        _log.info("compiled kernels ahead, or found them in the caches, in %.1f s", time.monotonic() - started)
 
 
 def compile_ahead(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> None:
-    """Compile all kernels of Code2Wav, and the talker's CUDA kernels. Raises the first error of the compilers."""
+    """Compile all kernels of Code2Wav, and the talker's CUDA kernels for bfloat16.
+
+    Raises the first error of the compilers.
+    """
     backend = choose_backend(config.code2wav, config.code2wav_streams, device, checkpoint.codec.decoder)
     compilations: list[Callable[[], bytes]] = []
     if backend.graphed and UnitKernels.supported(device):  # the talker's kernels need the same capability

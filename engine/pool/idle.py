@@ -19,16 +19,18 @@ class IdleTimer:
     def __init__(self, keep_alive: float, busy: Callable[[], bool], unload: Callable[[], None]) -> None:
         self._keep_alive, self._busy, self._unload = keep_alive, busy, unload
         self._used_at = 0.0
+        self._watching = False
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Begin to watch."""
         self.touch()
-        if self._keep_alive >= 0:
-            self.check()
+        self._watching = self._keep_alive >= 0
+        self.check()
 
     def stop(self) -> None:
         """Stop watching."""
+        self._watching = False
         if self._timer is not None:
             self._timer.cancel()
 
@@ -37,7 +39,11 @@ class IdleTimer:
         self._used_at = time.monotonic()
 
     def check(self) -> None:
-        """Unload if the pool was idle long enough, and check again later."""
+        """Unload if the pool was idle long enough, and check again later; no-op when it is not watched."""
+        if not self._watching:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
         if self._busy():
             self.touch()
         elif time.monotonic() - self._used_at >= self._keep_alive:

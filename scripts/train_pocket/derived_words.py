@@ -24,7 +24,7 @@ def is_derived(word: str, phonemes: str, frequent: Collection[str], pronunciatio
         known = pronunciations.get(stem) if len(stem) >= _MIN_STEM and stem in frequent else None
         return None if known is None else known.translate(_STRESS)
 
-    for stem in _stems(word):
+    for stem in stems(word):
         known = sounds(stem)
         if known is not None and spoken.startswith(known[:-1] if len(known) > _MIN_STEM else known):
             return True
@@ -36,7 +36,7 @@ def is_derived(word: str, phonemes: str, frequent: Collection[str], pronunciatio
     return any(first is not None and second is not None and spoken == first + second for first, second in halves)
 
 
-def _stems(word: str) -> Iterator[str]:
+def stems(word: str) -> Iterator[str]:
     """Yield the words that ``word`` may be made of: "planes", "planed" -> "plane"; "planned" -> "plan"."""
     for ending in _ENDINGS:
         stem = word.removesuffix(ending)

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from engine.prompt.lexicon import ROLES
-from scripts.train_pocket.derived_words import is_derived
+from scripts.train_pocket.derived_words import is_derived, stems
 from scripts.train_pocket.texts import read_sentences
 from scripts.train_pocket.word_phonemes import WORD, notation
 
 Entries = Mapping[str, str | Mapping[str, str]]
-_EXCLUDED = ROLES | frozenset("basses bustier gib gui loa rainier skied wei".split())
+_EXCLUDED = ROLES | frozenset("basses bustier gib gui loa rainier resents skied tis wei whinging".split())
 """Words that have another reading than the lexicon's, and those of every prompt."""
 READINGS = {
     "abuse/noun": "xby1us", "bass/fish": "b1as", "bass/music": "b1Es", "bow/bend": "b1W", "bows/bend": "b1Wz",
@@ -34,29 +34,25 @@ READINGS = {
 """The phonemes of the readings that ``engine.prompt.readings`` finds by context."""
 _STRESS = "1"
 _FREQUENT = 16
-"""Minimum occurrences of a word of which others are made (``is_derived``)."""
-Inflect = Callable[[str], str | None]
-"""Word -> the teacher's symbols, if it is an inflection of a word of the lexicon."""
+"""Minimum occurrences of a word of which others are made (``is_derived``). It is mostly read right from its spelling; up
+to ``--most`` it has an entry all the same."""
 
 
-def lexicon_lines(lexicons: Iterable[Entries], inflect: Inflect, counts: Counter[str], most: int) -> list[str]:
+def lexicon_lines(
+    lexicons: Iterable[Entries], inflected: Mapping[str, str], counts: Counter[str], most: int
+) -> list[str]:
     """Return the sorted lines for words that occur at most ``most`` times.
 
     lexicons: word -> the teacher's symbols, or several readings. The first one has the words, the others can only show
-    that a word has another reading. inflect: reads words of the texts that are not in the first lexicon. counts:
-    occurrences by word in lower case.
+    that a word has another reading. inflected: more words, with one reading each. counts: occurrences by word in lower
+    case.
     """
     first, *others = lexicons
     readings = defaultdict[str, set[str | None]](set)
-    for lexicon in (first, *others):
+    for lexicon in (first, inflected, *others):
         for word, symbols in lexicon.items():
             readings[word.lower()].add(notation(symbols) if isinstance(symbols, str) else None)
-    words = {word.lower() for word in first}
-    for word in counts.keys() - words:
-        inflected = inflect(word)
-        if inflected is not None:
-            words.add(word)
-            readings[word].add(notation(inflected))
+    words = {word.lower() for word in (*first, *inflected)}
     certain = {word: phonemes for word in words if (phonemes := _certain(readings[word])) is not None}
     frequent = {word for word, count in counts.items() if count >= _FREQUENT}
     return sorted(
@@ -72,15 +68,26 @@ def _certain(readings: Collection[str | None]) -> str | None:
     return next(iter(readings)) if len(readings) == 1 else None
 
 
-def inflections(lexicon: Any) -> Inflect:
-    """Return how a ``hibari.g2p.lexicon.Lexicon`` reads inflections of its words."""
+def inflections(lexicon: Any, texts: Iterable[str]) -> dict[str, str]:
+    """Return the teacher's symbols of the words of ``texts`` that are inflections of words of the lexicon.
 
-    def inflect(word: str) -> str | None:
-        context = SimpleNamespace(future_vowel=None, future_to=False)
-        stems = (lexicon.stem_s, lexicon.stem_ed, lexicon.stem_ing)
-        return next((symbols for stem in stems if (symbols := stem(word, "NN", None, context)[0])), None)
-
-    return inflect
+    lexicon: ``hibari.g2p.lexicon.Lexicon``. Names ("Dolores") only look like inflections, so words that are mostly
+    capitalized do not count, nor do inflections of words with several readings.
+    """
+    words = Counter(word for text in texts for word in WORD.findall(text))
+    golds, found = lexicon.golds.d, {}
+    context = SimpleNamespace(future_vowel=None, future_to=False)
+    for word, count in words.items():
+        if not word.islower() or word in golds or words[word.capitalize()] > count:
+            continue
+        if any(isinstance(golds.get(stem), Mapping) for stem in stems(word)):
+            continue
+        for inflect in (lexicon.stem_s, lexicon.stem_ed, lexicon.stem_ing):
+            symbols = inflect(word, "NN", None, context)[0]
+            if symbols:
+                found[word] = symbols
+                break
+    return found
 
 
 def word_counts(texts: Iterable[str]) -> Counter[str]:
@@ -98,9 +105,11 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=60, help="maximum occurrences of a word in the texts")
     parser.add_argument("--out", type=Path, required=True, help="the file to write")
     args = parser.parse_args()
-    counts = word_counts(each.text for each in read_sentences(args.texts))
+    texts = [each.text for each in read_sentences(args.texts)]
+    counts = word_counts(texts)
     lexicon = G2P(british=False).lexicon
-    lines = lexicon_lines([lexicon.golds.d, lexicon.silvers.d], inflections(lexicon), counts, args.most)
+    inflected = inflections(lexicon, texts)
+    lines = lexicon_lines([lexicon.golds.d, lexicon.silvers.d], inflected, counts, args.most)
     lines = sorted([*lines, *(f"{word} {phonemes}" for word, phonemes in READINGS.items())])
     data = zopfli.gzip.compress("".join(f"{line}\n" for line in lines).encode())
     args.out.write_bytes(data)

@@ -27,6 +27,7 @@ def normalize(
     Requests run the steps that the checkpoint was trained with, or those of their field ``normalize``.
     """
     language = language.strip().lower()
+    language = {code: name for name, code in CODES.items()}.get(language, language)
     if language not in CODES:
         raise typer.BadParameter(f"must be one of {', '.join(CODES)}, got {language}", param_hint="'--language'")
     typed = sys.stdin.read() if text == "-" else text

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine import precompile
 from engine.checkpoint.config import read_model
 from engine.checkpoint.folder import open_checkpoint
 from engine.config import EngineConfig
@@ -57,10 +58,24 @@ def test_the_process_ends_at_once_if_the_engine_fails_meanwhile(started, endless
     assert started[0].returncode < 0
 
 
-def test_the_process_ends_when_it_takes_too_long(started, endless):
-    with precompiling(EngineConfig(model="/nowhere", load_seconds=0.01)):
+def test_the_process_ends_when_it_takes_too_long(started, endless, monkeypatch):
+    monkeypatch.setattr(precompile, "_WAIT_S", 0.01)
+    with precompiling(MISSING):
         pass
     assert started[0].returncode < 0
+
+
+def test_a_timeout_of_the_engine_itself_is_not_swallowed(started, endless):
+    with pytest.raises(subprocess.TimeoutExpired), precompiling(MISSING):
+        raise subprocess.TimeoutExpired("ldconfig", 1)
+    assert started[0].returncode < 0
+
+
+def test_nothing_is_compiled_without_a_cache(started, monkeypatch):
+    monkeypatch.setattr(precompile, "cache_folder", lambda: None)
+    with precompiling(MISSING):
+        pass
+    assert started == []
 
 
 @pytest.mark.parametrize("size", ["0b6", "1b7"])

@@ -97,6 +97,8 @@ _INITIAL_BEFORE = lazy(
     r"(?:[A-Z][a-z]+|[A-Z]{2,}|^|[\"(,;:]|\b(?:[Bb]y|[Aa]nd|[Oo]f|[Ff]rom|[Ww]ith|[Tt]o|[Aa]uthor|[Ii]s|[Ww]as)|[.!?])\s?$"
 )
 _VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.?[ ](?=[A-Z][a-z])"
+_RATES = {"min": "minute", "hr": "hour"}
+_NOUN_BEFORE = lazy(r"\b(?:no|little|any|without|of) $", re.IGNORECASE)
 _WORD = rf"(?<![\w./@])(?<!slash[ ])(?P<word>{alternatives(_ALL_WORDS)})(?![\w/@]|'\w)"
 _COUNTY = rf"(?<!\w)(?<!&[ ])(?<!and[ ])Co\.(?=[ ](?:Rd\b|Road\b|{'|'.join(_COUNTIES)}))"
 _PROVINCES = {"Ont": "Ontario", "Que": "Quebec", "Alta": "Alberta", "Sask": "Saskatchewan"}
@@ -139,6 +141,10 @@ def _doctor(match: re.Match[str]) -> str:
     if match["word"] == "Dr":
         return "Drive" + _stop(match) if place and match[0].endswith(".") else "Doctor"
     return "Street" if place else "Saint"
+
+
+def _forum(match: re.Match[str]) -> str:
+    return f"{match['kind'].upper()} slash "
 
 
 def _place_alone(match: re.Match[str]) -> str:
@@ -201,7 +207,7 @@ def _initials(match: re.Match[str]) -> str:
 def _word(match: re.Match[str]) -> str:
     word = match["word"]
     spoken = _ALL_WORDS[word]
-    if word.lower() in _ALSO_WORDS and _stop(match):
+    if word.lower() in _ALSO_WORDS and (_stop(match) or _NOUN_BEFORE.search(match.string, 0, match.start())):
         return word
     if match.start() and spoken[0].isupper() and spoken[:2] != "I " and word.isupper() and not _starts_sentence(match):
         spoken = spoken[0].lower() + spoken[1:] if spoken[1:2] != " " else spoken
@@ -257,22 +263,37 @@ EARLY: tuple[Rule, ...] = (
     rule(r"(?<=\d(?:st|nd|rd|th)[ ])[Ff]l\b\.?", "floor", ("fl",)),
     rule(r"(?<!\w)(?P<word>[Pp])(?:t\b\.?|atient)[ ]c/o(?!\w)", r"\g<word>atient complains of", "c/o"),
     rule(r"\b(?P<kind>no|family|medical|past|prior|social|surgical)[ ]hx(?!\w)", r"\g<kind> history", ("hx",)),
-    rule(r"\bpop\.[ ](?=\d)", "population ", "pop."),
+    rule(r"\bpop\.[ ](?=\d{3}|\d{1,3},\d)", "population ", "pop."),
     rule(r"(?<=[(\d][ ])inc\.(?=[ ](?:VAT|tax|GST|p&p|postage|[a-z]))|(?<=\()inc\.(?=[ ])", "including", "inc."),
-    rule(r"(?<![\w/])(?P<word>[Ww])/(?=[a-z]{3,12}\b(?!/))", r"\g<word>ith ", ("w/", "W/")),
-    rule(
-        r"\b(?P<word>[Ii]bid|[Oo]p|[Ll]oc)\.(?P<cited>[ ]cit)?\.?(?=[,;)]|[ ]?cit\.)",
-        r"\g<word>\g<cited>",
-        ("ibid", "cit."),
-    ),
+    rule(r"(?<![\w/])(?<!\d[ ])(?P<word>[Ww])/(?=[a-z]{3,12}\b(?!/))", r"\g<word>ith ", ("w/", "W/")),
     rule(r"(?<!\w)[Ww]/[Ll](?=[ ](?:record|ratio))", "win-loss", ("w/l", "W/L")),
-    rule(r"(?<=\d)[ -]?y/?o(?!\w)|(?<=\d)[ ]y\.o\.", "-year-old", "y"),
-    rule(r"(?<=[\dKMBTkmbn%][ ])est\.(?=[ ]?[,;)]|\s*$)", "estimated", "est."),
+    rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)(?=[ ][A-Za-z])", "-year-old", "y"),
+    rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)", " years old", "y"),
+    rule(r"(?<!:\d\d[ ])(?:(?<=\d[ ])|(?<=\d[KMBTkmbn%][ ]))est\.(?=[ ]?[,;)]|\s*$)", "estimated", "est."),
     rule(
-        rf"(?<!\bno[ ])(?<!little[ ])(?<!\bof[ ])\b(?P<word>[Aa])vail\.(?=[ ](?:\d|{dates.MONTH}))",
+        r"(?<!\bno[ ])(?<!little[ ])(?<!\bof[ ])(?<!\bany[ ])(?<![Ww]ithout[ ])"
+        rf"\b(?P<word>[Aa])vail\.(?=[ ](?:\d|{dates.MONTH}))",
         r"\g<word>vailable",
         "vail.",
     ),
+    rule(r"(?<=[ap]m[ ])est(?=[ .,;)]|$)", "E S T", "est"),
+    rule(r"\brev\.(?=[ ][$€£])", "revenue", "rev."),
+    rule(r"\borig\.(?=[ ](?:price|cost|version|copy|owner|box|packaging|date|plan)\b)", "original", "orig."),
+    rule(r"\b[Oo]f[ ]Ed\.(?=[,;)]|[ ][a-z])", "of Education", "Ed."),
+    rule(r"\bPs\.[ ](?=\d{1,3}(?!\d))", "Psalm ", "Ps."),
+    rule(r"(?<![\w/])(?P<kind>[ur])/(?=[A-Za-z]\w{2,20}(?![\w/]))", _forum, ("u/", "r/")),
+    rule(
+        r"(?P<count>\d[ ][a-z]{3,14}s)/(?P<per>min|hr|day|week|month|year|person|night|nostril)\b(?!/)",
+        lambda match: f"{match['count']} per {_RATES.get(match['per'], match['per'])}",
+        "/",
+    ),
+    rule(
+        r"\b(?P<word>[Ss]tage[ ])(?P<number>IV|I{1,3})(?P<letter>[A-C])(?!\w)",
+        r"\g<word>\g<number> \g<letter>",
+        "stage",
+    ),
+    rule(r"(?<=\bper[ ])gal\.", "gallon", "gal."),
+    rule(r"(?<=\d[ ])mm[ ]Hg(?!\w)", "mmHg", "mm Hg"),
     rule(r"(?<=\bnot[ ])incl\b\.?|(?<!\w)incl\b\.?(?=\s*(?:[),;]|$))", "included", ("incl",)),
     rule(r"(?<!\w)AA(?P<third>A)?(?=[ ](?:cells?|(?:rechargeable[ ])?batter(?:y|ies)|size))", _battery, "AA"),
 )
@@ -329,6 +350,7 @@ RULES: tuple[Rule, ...] = (
     rule(_ESTIMATED, r"\g<word>stimated", "st."),
     rule(r"(?<![\w'.])u(?![\w'.]\w|\w)", "you", (" u", "u ")),
     rule(_WORD, _word, first_words(_ALL_WORDS)),
+    rule(r"(?<!\w)mm[ ]?Hg(?!\w)", "millimeters of mercury", ("mmHg", "mm Hg")),
     rule(_DEGREE, lambda match: letters.spell(match["word"].replace(".", "")) + _stop(match), ("A.", "D.", "S.")),
     rule(_DOTTED, _dotted, "initial"),
     rule(_INITIALS, _initials, "initial"),

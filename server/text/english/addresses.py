@@ -51,6 +51,9 @@ STATES: dict[str, str] = dict(
 )
 
 _CITIES: dict[str, str] = {
+    "AR": "Little Rock|Fayetteville|Bentonville|Hot Springs",
+    "CA": "Los Angeles|San Francisco|San Diego|San Jose|Sacramento|Oakland|Fresno|Long Beach|Berkeley|Palo Alto|"
+    "Pasadena|Santa Monica|Santa Barbara|Irvine|Anaheim|Mountain View|Burbank|Cupertino|Malibu|Hollywood|Riverside",
     "DE": "Dover|Wilmington|Newark|Lewes",
     "HI": "Honolulu|Hilo|Kona|Lahaina|Maui|Kailua|Waikiki",
     "ID": "Boise|Nampa|Meridian|Coeur d'Alene",
@@ -59,16 +62,23 @@ _CITIES: dict[str, str] = {
     "MA": "Boston|Cambridge|Worcester|Springfield|Lowell|Salem|Quincy|Somerville|Newton|Brookline|Amherst",
     "MD": "Baltimore|Annapolis|Bethesda|Rockville|Frederick|Silver Spring|Columbia|Gaithersburg|Towson",
     "ME": "Portland|Bangor|Augusta|Kennebunkport|Bar Harbor",
+    "MI": "Detroit|Ann Arbor|Grand Rapids|Lansing|Flint|Kalamazoo|Dearborn",
     "MS": "Jackson|Biloxi|Gulfport|Tupelo|Oxford|Hattiesburg",
+    "NC": "Charlotte|Raleigh|Durham|Greensboro|Asheville|Wilmington|Chapel Hill|Winston-Salem",
+    "NE": "Omaha|Lincoln|Grand Island",
     "OH": "Columbus|Cleveland|Cincinnati|Toledo|Akron|Dayton|Canton|Youngstown",
     "OK": "Tulsa|Norman|Edmond|Oklahoma City|Stillwater|Lawton",
     "OR": "Portland|Eugene|Salem|Bend|Medford|Corvallis|Ashland|Beaverton",
     "PA": "Philadelphia|Pittsburgh|Harrisburg|Allentown|Erie|Scranton|Lancaster|Hershey|Gettysburg|Bethlehem",
+    "RI": "Providence|Newport|Warwick|Cranston",
+    "SC": "Charleston|Columbia|Greenville|Myrtle Beach|Hilton Head",
+    "SD": "Sioux Falls|Rapid City|Pierre|Deadwood",
     "VA": "Richmond|Norfolk|Arlington|Alexandria|Roanoke|Virginia Beach|Charlottesville|Fairfax|Reston|Newport News",
+    "VT": "Burlington|Montpelier|Stowe|Rutland|Brattleboro",
 }
 """State -> cities, where its letters after a comma often mean something else."""
 _CERTAIN = "|".join(state for state in STATES if state not in (*_CITIES, "AL", "CO", "CT", "DC", "MO", "MT"))
-_IN_STATES = "|".join(rf"(?:{cities}),[ ]{state}" for state, cities in _CITIES.items())
+_IN_STATES = "|".join(rf"(?:{cities}), {state}".replace(" ", "[ ]") for state, cities in _CITIES.items())
 _CITY = rf"""
     \b (?P<place> (?:{_IN_STATES}) | [A-Z][a-z]{{2,}},[ ](?:{_CERTAIN}) ) (?=\s*$|[.,;:!?)]|[ ]\(|[ ](?!or\b)[a-z])
 """

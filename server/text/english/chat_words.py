@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 CHAT: dict[str, str] = {
+    "fwiw": "for what it's worth",
+    "FWIW": "for what it's worth",
+    "icymi": "in case you missed it",
+    "ICYMI": "in case you missed it",
+    "ngl": "not gonna lie",
+    "idc": "I don't care",
+    "tbf": "to be fair",
+    "ilysm": "I love you so much",
+    "hmu": "hit me up",
+    "ofc": "of course",
+    "afk": "away from keyboard",
+    "gg": "good game",
     "pls": "please",
     "Pls": "Please",
     "plz": "please",

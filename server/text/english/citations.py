@@ -13,10 +13,11 @@ _LAW = (
 )
 _SUBSECTION = rf"""
     (?P<label>{_LAW})? (?<![\w.,])(?P<number>\d{{1,4}}[A-Z]?)
-    (?P<parts> (?(label) (?:\((?:[a-z]|\d{{1,2}}|[ivx]{{2,4}})\)){{1,6}} | (?:\([a-z]\)\(\d{{1,2}}\)){{1,3}} ) ) (?!\w)
+    (?P<parts> (?(label) (?:\((?:[a-z]|\d{{1,2}}|[ivx]{{2,4}})\)){{1,6}}
+      | (?<=\d\d)(?:\([a-z]\)\(\d{{1,2}}\)){{1,3}} ) ) (?!\w)
 """
 _CITED_BEFORE = r"\b(?P<word>[Ii]bid|[Oo]p|[Ll]oc)\.(?P<cited>[ ]cit)?\.?(?=[,;)]|[ ]?cit\.)"
-_CATALOGS = r"(?<=\bK)\.[ ](?=\d)"
+_CATALOGS = r"(?<=\bK)\.[ ](?=\d{1,3}[a-z]?(?:[.,;:)]|[ ](?:in|by|is|was)\b|\s*$))"
 """Mozart's works: K. 545."""
 
 
@@ -25,7 +26,8 @@ def _subsection(match: re.Match[str]) -> str:
     spoken = (part if part.isdigit() else letters.spell(part.upper()) for part in parts)
     number = match["number"]
     number = numbers.grouped(number) if re.fullmatch(r"[1-9]0[1-9]", number) else number  # five oh one C three
-    return f"{match['label'] or ''}{number} {' '.join(spoken)}"
+    comma = "," if parts[0].isdigit() else ""  # Article 50(2) is not Article 52
+    return f"{match['label'] or ''}{number}{comma} {' '.join(spoken)}"
 
 
 RULES: tuple[Rule, ...] = (

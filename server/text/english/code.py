@@ -89,12 +89,16 @@ def speak_code(code: str) -> str:
     return " ".join(line if line[-1] in ".!?" else f"{line}." for line in lines)
 
 
+_HYPHENS = lazy(r"(?<=[A-Za-z][\w])-(?=[A-Za-z]\w)")
+"""Hyphens of names: apt-get, my-app."""
+
+
 def _line(line: str) -> str:
     statement, comment = line, ""
     if match := _COMMENT.search(line):
         statement, comment = line[: match.start()], line[match.end() :].strip()
     words: list[str] = []
-    for token in _TOKEN.finditer(statement):
+    for token in _TOKEN.finditer(_HYPHENS.sub(" ", statement)):
         spoken = _token(token)
         if token.lastgroup != "stop":
             words.append(spoken)
@@ -242,7 +246,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"\#(?=(?:include|define|ifn?def|endif|pragma|undef)\b)", "hash ", "#"),
     rule(r"<(?P<file>[\w/]{1,40}(?:\.h(?:pp)?)?)>(?=\s|$)", lambda match: f" {paths.speak_path(match['file'])}", "<"),
     rule(r"(?<!\w)\$\{?(?P<name>[A-Za-z_]\w{1,60})\}?", lambda match: f"dollar {identifier(match['name'])}", "$"),
-    rule(r"(?<=[A-Za-z])\(\*\)", " star", "(*"),
+    rule(r"(?<=count|Count|COUNT)\(\*\)", " star", "(*"),
     rule(_CALL, _call, "call"),
     rule(_INDEXED, lambda match: speak_code(match[0]), "call"),
     rule(_SNAKE, lambda match: identifier(match[0]), "_"),

@@ -90,6 +90,14 @@ _LETTER_DAYS = {"M": "Monday", "T": "Tuesday", "Tu": "Tuesday", "W": "Wednesday"
 _DAYS_SLASHED = r"(?<![\w/])(?:Tu|Th|[MTWF])(?:/(?:Tu|Th|[MTWF])){1,4}(?=[ ]\d)"
 """M/W/F 10-11."""
 _DAY_COLON = lazy(rf"\b{_DAYS_SHORT}:[ ]")
+_SHORT_DATES = r"""
+    (?<![\w/.,\-]) (?P<month>1[0-2]|0?[1-9])/(?P<day>3[01]|[12]\d|0?[1-9]) [ ]?[-–][ ]?
+    (?P<last_month>1[0-2]|0?[1-9])/(?P<last_day>3[01]|[12]\d|0?[1-9]) (?![\w/"″]|[ ](?:inch|cup|in|mile|tsp|tbsp)\b)
+"""
+"""12/24–1/2."""
+_FRACTION_DAYS = frozenset("2 3 4 8 16".split())
+_CARD = r"\b[Ee]xp(?:ires|iry)?\.?:?[ ](?P<month>0[1-9]|1[0-2])/(?P<year>2[4-9]|3\d)(?=,?[ ]CV[VC])"
+"""The end of a card: exp 09/27."""
 _DAY_RANGE = rf"(?<!\w)(?P<start>{_DAYS_SHORT})\.?[ ]?[-–/][ ]?(?P<end>{_DAYS_SHORT})\b"
 _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
 _SPOKEN_RANGE = rf"""
@@ -237,7 +245,23 @@ def _century(match: re.Match[str]) -> str:
     return "century." if match[0].endswith(".") and _ends_sentence(match) else "century"
 
 
+def _short_dates(match: re.Match[str]) -> str:
+    if match["day"] in _FRACTION_DAYS and match["last_day"] in _FRACTION_DAYS:  # 1/2-3/4 of a cup
+        return match[0]
+    first, last = (
+        f"{MONTHS[int(match[month]) - 1]} {numbers.ordinal(int(match[day]))}"
+        for month, day in (("month", "day"), ("last_month", "last_day"))
+    )
+    return f"{first} to {last}"
+
+
 RULES: tuple[Rule, ...] = (
+    rule(_SHORT_DATES, _short_dates, "digit/"),
+    rule(
+        _CARD,
+        lambda match: f"expires {MONTHS[int(match['month']) - 1]} {numbers.year(2000 + int(match['year']))}",
+        ("exp", "expires", "expiry"),
+    ),
     rule(_CENTURY, _century, ("c.", "C.")),
     rule(_FLIGHT_DATE, _flight_date, "digit letter"),
     rule(_FISCAL, _fiscal, "two digits"),

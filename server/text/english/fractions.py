@@ -31,11 +31,14 @@ _CRICKET_BEFORE = lazy(
     r"|England|India|Australia|Pakistan|New Zealand|South Africa|Sri Lanka|West Indies|Bangladesh|Ireland) $"
 )
 _COUNTED_BEFORE = lazy(
-    r"\b(?:retry|attempt|step|part|page|slide|question|stage|phase|episode|task|chapter|section|round|lap|dis[ck]|chunk"
-    r"|batch|item)[:#]? $",
+    r"(?<!this )(?<!that )(?<!each )\b(?:(?P<certain>retry|attempt|step|page|slide|episode)|part|question|chapter|lap"
+    r"|dis[ck]|chunk|batch):? [#(]?$",
     re.I,
 )
-_RHYTHM_AFTER = lazy(r" (?:time(?! of\b)|beat|met(?:er|re)|signature|rhythm|groove)\b")
+_READY_AFTER = lazy(r" (?:ready|checks?|tests?|pods?|replicas?|passed|done|complete[d]?|healthy|up|running)\b")
+_RHYTHMS = frozenset("2/2 2/4 3/4 4/4 5/4 6/4 7/4 3/8 5/8 6/8 7/8 9/8 12/8".split())
+_RHYTHM_AFTER = lazy(r" (?:time|met(?:er|re)|signature|rhythm|groove)\b(?! of\b)")
+_RHYTHM_BEFORE = lazy(r"\b(?:[Ii]n|[Aa]|[Aa]n|[Tt]he|[Ff]rom|[Tt]o) $")
 _LAW_BEFORE = lazy(r"\b(?:Regulation|Directive|Decision|Case|Rule)(?: \((?:EU|EC|EEC)\))?(?: No\.?)? $")
 
 _VULGAR = rf"(?<![\w.,/])(?P<whole>\d+)?[ ]?(?P<fraction>[{VULGAR}])(?![\w/])|[{VULGAR}]"
@@ -102,11 +105,12 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
     scored = top == bottom or _is_score(before, after) or _SCORED_BEFORE.search(match.string, 0, match.start())
     if bottom in (5, 10, 20, 100) and top <= bottom and scored:
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
-    if _COUNTED_BEFORE.search(before) and 0 < top <= bottom and not _OF.match(after):
+    counted = _COUNTED_BEFORE.search(before)
+    if counted and top <= bottom and (counted["certain"] or not _OF.match(after)):
         return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
-    if bottom in (2, 4, 8, 16) and _RHYTHM_AFTER.match(after):
+    if f"{top}/{bottom}" in _RHYTHMS and _RHYTHM_AFTER.match(after) and _RHYTHM_BEFORE.search(before):
         return f"{numbers.cardinal(top)} {numbers.cardinal(bottom)}"
-    if top == bottom and 2 <= top < 100 and not _OF.match(after):
+    if top == bottom and _READY_AFTER.match(after):
         return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
     if _POINTS_BEFORE.search(before):
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"

@@ -173,6 +173,7 @@ def _power_of_ten(match: re.Match[str]) -> str:
     return f"{numbers.number(match['number'])} times ten to the power of {numbers.number(exponent)}{per}"
 
 
+_FUNCTIONS = {"sin": "sine", "cos": "cosine", "tan": "tangent"}
 _ABSOLUTE = r"(?<![\w|)])\|(?P<value>[-−]?(?:\d{1,6}(?:\.\d{1,4})?|[a-z]))\|(?![\w|])"
 """|-3|."""
 
@@ -183,6 +184,11 @@ def _isotope(match: re.Match[str]) -> str:
 
 FIRST: tuple[Rule, ...] = (
     rule(r"(?<=[=+*(][ ])(?P<top>[a-z])/(?P<bottom>[a-z])(?![\w/])", r"\g<top> over \g<bottom>", "/"),
+    rule(
+        r"\b(?P<name>[Ss]in|[Cc]os|[Tt]an)(?=[ ]?(?:\d{1,3}[ ]?°|[θφαβ]))",
+        lambda match: _FUNCTIONS[match["name"].lower()],
+        ("sin", "cos", "tan"),
+    ),
     rule(_ABSOLUTE, r"the absolute value of \g<value>", "|"),
     rule(_ISOTOPE, _isotope, tuple("⁰¹²³⁴⁵⁶⁷⁸⁹")),
     rule(_LETTER, lambda match: f" {GREEK_LETTERS[match[0]]} ", _NAMED_GREEK),

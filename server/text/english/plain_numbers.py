@@ -21,6 +21,10 @@ _ORDINAL = r"""
 _SIGNED = rf"(?<![\w)])(?P<sign>[-+−±])(?P<number>{numbers.NUMBER})"
 _ABOUT = r"(?<![\w~])[~≈∼][ ]?(?=\d|[$€£])"
 _TIMES = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})[x×](?!\w)"
+_DECADES = r"(?<![\w.,$€£:/\-])(?P<first>[2-9]0)s[-–](?P<last>[2-9]0)s(?!\w)"
+"""60s-70s."""
+_COINS = r"\b(?P<count>(?:two|three|four|five|six|seven|eight|nine|ten|several|some)[ ])(?P<number>\d{1,3})s(?![\w-])"
+"""Three 5s."""
 _TIMES_RANGE = rf"""
     (?<![\w.,\-–^$€£])(?<![=+*/(<>][ ]) (?P<first>{numbers.NUMBER})[-–](?P<last>{numbers.NUMBER})
     [x×](?!\w|\^|[ ]?[=+*/<>\-−])
@@ -97,6 +101,12 @@ def _times(match: re.Match[str]) -> str:
     return f"{numbers.number(match['number'])} {'x' if _VARIABLE.search(match.string) else 'times'}"
 
 
+def _plural(number: str) -> str:
+    """Return a number in the plural: "sixties", "fives"."""
+    word = numbers.cardinal(int(number))
+    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word.endswith("x") else f"{word}s"
+
+
 def _trailing(match: re.Match[str]) -> str:
     if match["letters"] in _SUFFIXES:
         return match[0]
@@ -114,6 +124,12 @@ FIRST: tuple[Rule, ...] = (
         "digit x",
     ),
     rule(_A_MONTH, " a ", "-a-"),
+    rule(_DECADES, lambda match: f"{_plural(match['first'])} to {_plural(match['last'])}", ("-", "–")),
+    rule(r"(?<=\+\+|[ACF]\#)/(?=[A-Z])", ", ", "/"),
+    rule(r"\((?P<area>0\d{1,4})\)(?=[ ]\d{3,4}[ -]\d{3,4})", r"\g<area>", "("),
+    rule(r"(?P<symbol>[$€£])\((?P<loss>\d[\d.,]{0,12})\)", r"-\g<symbol>\g<loss>", tuple("$€£")),
+    rule(r"(?<![\w.,])(?P<whole>\d{1,3}),(?P<part>\d{1,2})(?=[ ]?%)", r"\g<whole>.\g<part>", "digit %"),
+    rule(r"(?<=[A-Z][ ])–(?=\d{1,3}(?:\.\d{1,3})?%)", "-", "–"),
     rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", ""), "digit."),
     rule(_COMMA_DECIMAL, lambda match: match[0].replace(".", "").replace(",", "."), "digit."),
     rule(_INDIAN_GROUPS, lambda match: match[0].replace(",", ""), ","),
@@ -125,6 +141,17 @@ FIRST: tuple[Rule, ...] = (
 """Run before all other rules for numbers: they remove the marks of other ways to group digits."""
 
 EARLY: tuple[Rule, ...] = (
+    rule(_COINS, lambda match: f"{match['count']}{_plural(match['number'])}", "digit letter"),
+    rule(
+        r"(?<![\w.,$€£\-])(?P<low>\d{1,3})[-–](?P<high>\d{1,3})k(?![\w-])",
+        lambda match: f"{numbers.number(match['low'])} to {numbers.number(match['high'])} thousand",
+        "digit-",
+    ),
+    rule(
+        r"(?<=\b[Rr][au]n[ ])(?P<number>\d{1,2})k(?=[.,;:!?]|[ ](?:in|at|on|this|last|today|yesterday|for|with)\b|$)",
+        lambda match: f"{numbers.cardinal(int(match['number']))} K",
+        "digit letter",
+    ),
     rule(_POINTS, _points, ("pp",)),
     rule(_PERCENT, _percent, "digit %"),
     rule(_TEAM, lambda match: numbers.cardinal(int(match["number"])).removesuffix("e") + "ers", "digit letter"),

@@ -163,8 +163,22 @@ _STARRED = r"""
   | (?<=\bGrade[ ]II)\*
 """
 
+
+def _chord(match: re.Match[str]) -> str:
+    note, sign = match["note"] or match["root"], "flat" if match["sign"] == "b" else "sharp"
+    minor = " minor" if match["minor"] or match["root"] else ""
+    return f"{note} {sign}{minor}{' seven' if match['seventh'] or match['last'] else ''}"
+
+
 EARLY: tuple[Rule, ...] = (
     rule(_STARRED, " star", "*"),
+    rule(
+        r"(?<![\w\#])(?P<note>[A-G])(?P<sign>[\#b])(?P<minor>m)?(?P<seventh>7)?"
+        r"(?=[ ](?:major|minor|maj|min|chord|scale)\b)"
+        r"|(?<![\w\#])(?P<root>[A-G])\#m(?P<last>7)?(?![\w])",
+        _chord,
+        ("#", "major", "minor", "maj", "min", "chord", "scale"),
+    ),
     rule(r"(?<![\w/])[fF]/(?=\d{1,2}(?:\.\d)?(?![\w/]))", "F ", ("f/", "F/")),
     rule(r"(?<=\d\d)\*(?=[ ](?:off[ ]\d|\(\d+[ ]balls?\b))", " not out", "*"),
 )

@@ -33,7 +33,7 @@ _BARE_RANGE = rf"""
 """8a-10p, 10:05A–1:15P."""
 _BARE_HALF = rf"""
     (?P<before> (?<![\w.:,$£€/\-])(?=(?:1[0-2]|0?[1-9]):) | (?<![\w.:,$£€/\-])(?=\d{{1,2}}[ap][ ](?:[ECMP]S?T)\b)
-      | \b(?:at|after|by|till|until|from|[Dd]oors|[Ss]how|[Oo]pens?|[Cc]loses?|[Ll]ands?|[Pp]arty)[ ] )
+      | \b(?:at|after|by|till|until|from|[Dd]oors|[Ss]how|[Oo]pens?|[Cc]loses?|[Ll]ands?|[Pp]arty)[ ] | @[ ]? )
     (?P<hour>{_TIME})(?P<half>[ap]) (?!\w|\.\w|[ ]each\b)
 """
 """6:30p, at 8a."""
@@ -84,7 +84,10 @@ _DURATION = r"""
     (?<![\w.:,$]) (?:(?P<d>\d{1,3})[ ]?d(?:ays?)?[ ]?)? (?:(?P<h>\d{1,3})[ ]?h(?:(?:ou)?rs?)?[ ]?)?
     (?P<m>\d{1,2})[ ]?m(?:in(?:ute)?s?)? (?:[ ]?(?P<s>\d{1,2})[ ]?s(?:ec(?:ond)?s?)?)? (?!\w)
 """
-_MINUTES = r"(?<![\w.:,$])(?P<ago>\d{1,2})m(?=[ ]ago\b)|(?<=\bETA)(?P<link>:?[ ])(?P<eta>\d{1,2})m(?!\w)"
+_MINUTES = (
+    r"(?<![\w.:,$])(?P<ago>\d{1,2})m(?=[ ]ago\b)"
+    r"|(?<=\bETA)(?P<link>:?[ ])(?P<eta>\d{1,2})m(?!\w)"
+)
 _HOURS_OF_DAYS = r"(?<![\w.:,$])(?P<d>\d{1,3})[ ]?d[ ]?(?P<h>\d{1,2})[ ]?h(?:rs?)?(?!\w)"
 _LONG = r"(?<![\w.:,$/\-])(?P<h>\d{1,3}):(?P<m>[0-5]\d):(?P<s>[0-5]\d)(?:\.(?P<fraction>\d+))?(?![\w:])"
 _LAP = r"(?<![\w.:,$/\-])(?P<m>[0-5]?\d):(?P<s>[0-5]\d)\.(?P<fraction>\d{1,3})(?![\w:])"
@@ -300,5 +303,10 @@ RULES: tuple[Rule, ...] = (
     rule(_ZONE, _zone, frozenset(_ZONES.lower().split("|"))),
     rule(_DURATION, _duration, "digit h"),
     rule(_HOURS_OF_DAYS, _duration, "digit h"),
+    rule(
+        r"(?<![\w.:,$])(?P<number>\d{1,2})m(?=[ ](?:timer|break|nap|call|delay|warm-?up)\b)",
+        lambda match: f"{numbers.cardinal(int(match['number']))} minute",
+        ("timer", "break", "nap", "call", "delay", "warm"),
+    ),
     rule(_MINUTES, _minutes, ("ago", "eta")),
 )

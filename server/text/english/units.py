@@ -83,6 +83,9 @@ _TEMPERATURE = r"""
     (?: /(?P<other>\d{2,3})(?P<second>[CF]) )? (?![\w'’\-])
 """
 """-2C, Bake at 180C/350F."""
+_WEATHER_BEFORE = lazy(
+    r"\b(?:[Ii]t['’]s|is|was|be|at|to|around|about|nearly|over|under|below|above|only|still|hit|reache?[ds]?) $"
+)
 _WEATHER_AFTER = lazy(r" (?:outside|inside|today|tonight|tomorrow|right now|this (?:morning|afternoon|evening|week))\b")
 _POUNDS = r"(?<![\w.#])(?P<number>\d{1,4})\#(?P<noun>(?=[ ](?:bag|sack|box|test|line)))?(?=[\s.,;!?]|$)"
 """150#: pounds."""
@@ -250,9 +253,14 @@ def _dose(match: re.Match[str]) -> str:
     return f"{words} per {second[0] if match['second'] == '1' else numbers.plural(match['second'], *second)}"
 
 
+def _is_weather(match: re.Match[str]) -> bool:
+    before = _WEATHER_BEFORE.search(match.string, max(0, match.start() - 12), match.start())
+    return before is not None and _WEATHER_AFTER.match(match.string, match.end()) is not None
+
+
 def _temperature(match: re.Match[str]) -> str:
     cue, sign, to, other = (match[name] or "" for name in ("cue", "sign", "to", "other"))
-    if not (cue or sign or to or other or _WEATHER_AFTER.match(match.string, match.end())):
+    if not (cue or sign or to or other or _is_weather(match)):
         return match[0]
     words = f"{cue}{_sign(sign)}{numbers.number(match['number'])}" + (f" to {numbers.number(to)}" if to else "")
     words += f" degrees{_SCALES[match['scale'].lower()]}"

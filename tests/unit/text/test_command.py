@@ -21,6 +21,7 @@ def test_reads_standard_input():
 
 def test_steps_and_pronunciations_and_languages_can_be_chosen():
     assert run("**5** SQL", "--steps", "markup", "--pronunciation", "SQL=sequel").stdout == "5 sequel\n"
+    assert run("5", "--language", "EN").stdout == "Five.\n"
     assert run("5 Euro", "--language", "german").stdout == "5 Euro\n"
     assert run("Hi 🎉", "--name-emoji").stdout == "Hi party popper.\n"
 

@@ -1,18 +1,15 @@
 """Which words a checkpoint's lexicon has, and with which phonemes."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
 from scripts.train_pocket.derived_words import is_derived
-from scripts.train_pocket.lexicon_file import lexicon_lines, word_counts
+from scripts.train_pocket.lexicon_file import inflections, lexicon_lines, word_counts
 
 FREQUENT = {"plan": "pl1an", "plane": "pl1En", "city": "s1Iti", "cite": "s1Yt", "fire": "f1Yxr", "fly": "fl1Y",
             "able": "1Ebxl", "read": "r1ed"}  # fmt: skip
-
-
-def no_inflection(word):
-    return None
 
 
 def test_the_lexicon_has_the_rare_words_with_one_reading():
@@ -24,21 +21,39 @@ def test_the_lexicon_has_the_rare_words_with_one_reading():
     }  # fmt: skip
     uncertain = {"cites": "sˈIts", "zoe": "zˈOi", "unlisted": "ʌnlˈɪstᵻd"}
     counts = word_counts(["The the, the. A zephyr's end."])
-    assert lexicon_lines([certain, uncertain], no_inflection, counts, most=1) == [
+    assert lexicon_lines([certain, uncertain], {}, counts, most=1) == [
         "apple 1apxl", "waylay w1El2E", "zephyr z1efxr", "zephyrs z1efxrz", "zoe z1oi",
     ]  # fmt: skip
 
 
 def test_the_lexicon_has_the_inflections_of_the_texts():
     counts = word_counts(["Hieroglyphs cover the xylophones."])
-    inflected = {"hieroglyphs": "hˈIɹəɡlˌɪfs"}.get
+    inflected = {"hieroglyphs": "hˈIɹəɡlˌɪfs"}
     lines = lexicon_lines([{"cover": "kˈʌvəɹ"}], inflected, counts, most=1)
     assert lines == ["cover k1Vvxr", "hieroglyphs h1Yrxgl2Ifs"]
 
 
+class Lexicon:
+    """hibari-tts's lexicon, which takes every word in -s for an inflection."""
+
+    golds = SimpleNamespace(
+        d={"glyph": "ɡlˈɪf", "dove": {"NOUN": "dˈʌv", "VERB": "dˈOv"}, "lens": "lˈɛnz", "piu": "pˈI"}
+    )
+
+    def stem_s(self, word, tag, stress, context):
+        return (self.golds.d[word[:-1]] + "s", 4) if word[:-1] in self.golds.d else (None, None)
+
+    stem_ed = stem_ing = lambda self, word, tag, stress, context: (None, None)
+
+
+def test_names_and_inflections_of_words_with_several_readings_are_not_taken():
+    texts = ["Pius had glyphs, doves and a lens.", "Glyphs and pius. Pius, Pius!"]
+    assert inflections(Lexicon(), texts) == {"glyphs": "ɡlˈɪfs"}
+
+
 def test_words_that_are_made_of_frequent_ones_are_left_out():
     lexicon = {"plane": "plˈAn", "planes": "plˈAnz", "cartographer": "kɑɹtˈɑɡɹəfəɹ"}
-    lines = lexicon_lines([lexicon], no_inflection, Counter(plane=20), most=10)
+    lines = lexicon_lines([lexicon], {}, Counter(plane=20), most=10)
     assert lines == ["cartographer kArt1Agrxfxr"]
 
 
