@@ -290,7 +290,6 @@ WORDS: dict[str, str] = {
     "p.a.": "per annum",
     "p/w": "per week",
     "p/h": "per hour",
-    "pcm": "per calendar month",
     "equiv.": "equivalent",
     "prob.": "probably",
     "add'l": "additional",

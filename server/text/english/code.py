@@ -89,8 +89,10 @@ def speak_code(code: str) -> str:
     return " ".join(line if line[-1] in ".!?" else f"{line}." for line in lines)
 
 
-_HYPHENS = lazy(r"(?<=[A-Za-z][\w])-(?=[A-Za-z]\w)")
-"""Hyphens of names: apt-get, my-app."""
+_HYPHENS = lazy(
+    r"(?<=[A-Za-z]\w)-(?=[A-Za-z]\w)|(?<=\bX)-(?=[A-Z][a-z])|(?<=[A-Z]\w)-(?=\d+[A-Za-z.])|(?<=\d[A-Z])-(?=[A-Z][a-z])"
+)
+"""Hyphens of names: apt-get, my-app, X-Request-Id, Qwen3-TTS-12Hz."""
 
 
 def _line(line: str) -> str:
