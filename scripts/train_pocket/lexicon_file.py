@@ -34,8 +34,10 @@ READINGS = {
 """The phonemes of the readings that ``engine.prompt.readings`` finds by context."""
 _STRESS = "1"
 _FREQUENT = 16
-"""Minimum occurrences of a word of which others are made (``is_derived``). It is mostly read right from its spelling; up
-to ``--most`` it has an entry all the same."""
+"""Minimum occurrences of a word of which others are made (``is_derived``).
+
+It is mostly read right from its spelling. Up to ``--most`` occurrences it has an entry all the same.
+"""
 
 
 def lexicon_lines(
