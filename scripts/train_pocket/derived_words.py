@@ -9,6 +9,9 @@ _ENDINGS = (
 ).split()
 _BEGINNINGS = "un re over out non under pre inter super mis dis fore anti counter semi sub".split()
 _MIN_STEM = 3
+"""Minimum letters of a word of which others are made."""
+_MIN_CHANGEABLE = 4
+"""Minimum sounds of a word whose last sound an ending may change."""
 _STRESS = str.maketrans("", "", "12")
 
 
@@ -26,7 +29,7 @@ def is_derived(word: str, phonemes: str, frequent: Collection[str], pronunciatio
 
     for stem in stems(word):
         known = sounds(stem)
-        if known is not None and spoken.startswith(known[:-1] if len(known) > _MIN_STEM else known):
+        if known is not None and spoken.startswith(known[:-1] if len(known) >= _MIN_CHANGEABLE else known):
             return True
     for beginning in _BEGINNINGS:
         known = sounds(word.removeprefix(beginning)) if word.startswith(beginning) else None

@@ -143,7 +143,17 @@ def _doctor(match: re.Match[str]) -> str:
     return "Street" if place else "Saint"
 
 
+def _follows_noun_marker(match: re.Match[str]) -> bool:
+    """Return whether the word is a noun and no abbreviation: "to no avail."."""
+    return _NOUN_BEFORE.search(match.string, max(0, match.start() - 10), match.start()) is not None
+
+
+def _available(match: re.Match[str]) -> str:
+    return match[0] if _follows_noun_marker(match) else f"{match['word']}vailable"
+
+
 def _forum(match: re.Match[str]) -> str:
+    """Return the beginning of a name on Reddit: u/spez, r/all."""
     return f"{match['kind'].upper()} slash "
 
 
@@ -207,7 +217,7 @@ def _initials(match: re.Match[str]) -> str:
 def _word(match: re.Match[str]) -> str:
     word = match["word"]
     spoken = _ALL_WORDS[word]
-    if word.lower() in _ALSO_WORDS and (_stop(match) or _NOUN_BEFORE.search(match.string, 0, match.start())):
+    if word.lower() in _ALSO_WORDS and (_stop(match) or _follows_noun_marker(match)):
         return word
     if match.start() and spoken[0].isupper() and spoken[:2] != "I " and word.isupper() and not _starts_sentence(match):
         spoken = spoken[0].lower() + spoken[1:] if spoken[1:2] != " " else spoken
@@ -270,12 +280,7 @@ EARLY: tuple[Rule, ...] = (
     rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)(?=[ ][A-Za-z])", "-year-old", "y"),
     rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)", " years old", "y"),
     rule(r"(?<!:\d\d[ ])(?:(?<=\d[ ])|(?<=\d[KMBTkmbn%][ ]))est\.(?=[ ]?[,;)]|\s*$)", "estimated", "est."),
-    rule(
-        r"(?<!\bno[ ])(?<!little[ ])(?<!\bof[ ])(?<!\bany[ ])(?<![Ww]ithout[ ])"
-        rf"\b(?P<word>[Aa])vail\.(?=[ ](?:\d|{dates.MONTH}))",
-        r"\g<word>vailable",
-        "vail.",
-    ),
+    rule(rf"\b(?P<word>[Aa])vail\.(?=[ ](?:\d|{dates.MONTH}))", _available, "vail."),
     rule(r"(?<=[ap]m[ ])est(?=[ .,;)]|$)", "E S T", "est"),
     rule(r"\brev\.(?=[ ][$€£])", "revenue", "rev."),
     rule(r"\borig\.(?=[ ](?:price|cost|version|copy|owner|box|packaging|date|plan)\b)", "original", "orig."),

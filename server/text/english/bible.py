@@ -1,4 +1,4 @@
-"""Verses of the Bible as words: Gen. 1:1, 1 Cor 13:4-7, Ps 23:4."""
+"""Verses as words: John 3:16, 1 Cor. 13:4-7, Quran 2:255."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ RULES = Rules(
     *capitals.RULES,
     *tidy.RULES,
 )
-FIRST = Rules(*capitals.EARLY, *plain_numbers.FIRST, *typed_formulas.RULES, *maths.FIRST)
+FIRST = Rules(*symbols.FIRST, *capitals.EARLY, *plain_numbers.FIRST, *typed_formulas.RULES, *maths.FIRST)
 """Rules that run first. They bring digits into the form that the other rules expect."""
 _PARAGRAPH = lazy(r"\n[^\S\n]*\n\s*")
 _LONGEST_PIECE = 1000

@@ -23,7 +23,7 @@ _ABOUT = r"(?<![\w~])[~≈∼][ ]?(?=\d|[$€£])"
 _TIMES = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})[x×](?!\w)"
 _DECADES = r"(?<![\w.,$€£:/\-])(?P<first>[2-9]0)s[-–](?P<last>[2-9]0)s(?!\w)"
 """60s-70s."""
-_COINS = r"\b(?P<count>(?:two|three|four|five|six|seven|eight|nine|ten|several|some)[ ])(?P<number>\d{1,3})s(?![\w-])"
+_COUNTED = r"\b(?P<count>(?:two|three|four|five|six|seven|eight|nine|ten|several|some)[ ])(?P<number>\d{1,3})s(?![\w-])"
 """Three 5s."""
 _TIMES_RANGE = rf"""
     (?<![\w.,\-–^$€£])(?<![=+*/(<>][ ]) (?P<first>{numbers.NUMBER})[-–](?P<last>{numbers.NUMBER})
@@ -125,11 +125,9 @@ FIRST: tuple[Rule, ...] = (
     ),
     rule(_A_MONTH, " a ", "-a-"),
     rule(_DECADES, lambda match: f"{_plural(match['first'])} to {_plural(match['last'])}", ("-", "–")),
-    rule(r"(?<=\+\+|[ACF]\#)/(?=[A-Z])", ", ", "/"),
     rule(r"\((?P<area>0\d{1,4})\)(?=[ ]\d{3,4}[ -]\d{3,4})", r"\g<area>", "("),
     rule(r"(?P<symbol>[$€£])\((?P<loss>\d[\d.,]{0,12})\)", r"-\g<symbol>\g<loss>", tuple("$€£")),
     rule(r"(?<![\w.,])(?P<whole>\d{1,3}),(?P<part>\d{1,2})(?=[ ]?%)", r"\g<whole>.\g<part>", "digit %"),
-    rule(r"(?<=[A-Z][ ])–(?=\d{1,3}(?:\.\d{1,3})?%)", "-", "–"),
     rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", ""), "digit."),
     rule(_COMMA_DECIMAL, lambda match: match[0].replace(".", "").replace(",", "."), "digit."),
     rule(_INDIAN_GROUPS, lambda match: match[0].replace(",", ""), ","),
@@ -138,10 +136,10 @@ FIRST: tuple[Rule, ...] = (
     rule(_EURO_GROUPS, lambda match: match[0].replace(".", ""), _EURO_NEEDS),
     rule(_EURO_CENTS, lambda match: match[0].replace(".", "").replace(",", "."), _EURO_NEEDS),
 )
-"""Run before all other rules for numbers: they remove the marks of other ways to group digits."""
+"""Run before all other rules for numbers: they write digits, losses and ranges in the way those expect."""
 
 EARLY: tuple[Rule, ...] = (
-    rule(_COINS, lambda match: f"{match['count']}{_plural(match['number'])}", "digit letter"),
+    rule(_COUNTED, lambda match: f"{match['count']}{_plural(match['number'])}", "digit letter"),
     rule(
         r"(?<![\w.,$€£\-])(?P<low>\d{1,3})[-–](?P<high>\d{1,3})k(?![\w-])",
         lambda match: f"{numbers.number(match['low'])} to {numbers.number(match['high'])} thousand",

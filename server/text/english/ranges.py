@@ -25,7 +25,7 @@ _SETS = rf"(?<![\w.,/$:\-]){_SET}(?:,?[ ]{_SET}){{1,4}}(?![\w/:\-]|[.,]\d)"
 _VALID_SETS = [["0", "6"], ["1", "6"], ["2", "6"], ["3", "6"], ["4", "6"], ["5", "7"], ["6", "7"]]
 _CODES = r"(?<!\w)(?P<letter>[A-Z])(?P<first>\d{1,2})[-–](?P=letter)(?P<last>\d{1,2})(?!\w|-\d)"
 """P1–P3."""
-_UNDERSTOOD = r"(?P<before>\b[Rr]oger,?[ ]|\b[Tt]hat's[ ]a[ ]|^)10-4(?=[.,!?;]|[ ]good[ ]buddy|\s*$)"
+_TEN_FOUR = r"(?P<before>\b[Rr]oger,?[ ]|\b[Tt]hat's[ ]a[ ]|^)10-4(?=[.,!?;]|[ ]good[ ]buddy|\s*$)"
 """Roger, 10-4."""
 _GRADES = r"(?P<before>\b[Gg]rades?[ ])K[-–](?P<grade>\d{1,2})(?!\w|-\d)"
 _LETTERS = r"(?<![\w.\-])(?!X-Y|A-B[ ][tc])(?P<start>[A-Z]|X{1,3}[SL])[-–](?P<end>[A-Z]|X{1,3}[SL])(?![\w\-]|\.\w)"
@@ -80,16 +80,13 @@ def _codes(match: re.Match[str]) -> str:
 
 EARLY: tuple[Rule, ...] = (
     rule(_CODES, _codes, "letter digit"),
-    rule(_UNDERSTOOD, r"\g<before>ten four", "digit-"),
+    rule(_TEN_FOUR, r"\g<before>ten four", "digit-"),
 )
 """Run before rules for codes such as A1."""
 
 RULES: tuple[Rule, ...] = (
     rule(_SETS, _sets, "digit-"),
     rule(_GRADES, lambda match: f"{match['before']}K to {numbers.cardinal(int(match['grade']))}", ("K-", "K–")),
-    rule(
-        r"(?<!\w)(?P<letter>[A-Z])(?P<first>\d{1,2})[-–](?P=letter)(?P<last>\d{1,2})(?!\w|-\d)", _codes, "letter digit"
-    ),
     rule(_ORDINALS, r"\g<start> to \g<end>", "digit-"),
     rule(
         _VERSES, lambda match: f"{_plain(match['first'])}, {_plain(match['start'])} to {_plain(match['end'])}", "digit:"

@@ -170,6 +170,12 @@ def _chord(match: re.Match[str]) -> str:
     return f"{note} {sign}{minor}{' seven' if match['seventh'] or match['last'] else ''}"
 
 
+FIRST: tuple[Rule, ...] = (
+    rule(r"(?<=\+\+|[ACF]\#)/(?=[A-Z])", ", ", "/"),
+    rule(r"(?<=[A-Z][ ])–(?=\d{1,3}(?:\.\d{1,3})?%)", "-", "–"),
+)
+"""Run before paths and dashes: C++/C#, TSLA –3.4%."""
+
 EARLY: tuple[Rule, ...] = (
     rule(_STARRED, " star", "*"),
     rule(

@@ -1,6 +1,7 @@
 """Which words a checkpoint's lexicon has, and with which phonemes."""
 
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -76,3 +77,8 @@ def test_words_that_are_made_of_frequent_ones_are_left_out():
 )
 def test_a_word_is_derived_if_it_is_read_like_the_words_it_is_made_of(word, phonemes, expected):
     assert is_derived(word, phonemes, FREQUENT, FREQUENT) == expected
+
+
+def test_the_included_checkpoint_stays_below_60_megabytes():
+    folder = Path(__file__).parents[3] / "models" / "pocket"
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < 60e6
