@@ -23,9 +23,10 @@ from engine.config import EngineConfig
 from engine.device.selection import choose_device, choose_dtype
 from engine.kernels.codec_units import UnitKernels
 from engine.kernels.codec_units import compilations as codec_compilations
+from engine.kernels.triton_launch import CompileOnly, parallel_compilation
 from engine.system.cache_folder import cache_folder
 from engine.system.process import exit_immediately, prepare_process
-from engine.talker.fused.compilations import talker_compilations
+from engine.talker.fused.compilations import compile_triton_kernels, talker_compilations
 from engine.talker.gpu_step.graphs import batch_sizes
 
 _WAIT_S = 60.0
@@ -82,22 +83,27 @@ def main() -> None:
 
 
 def compile_ahead(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> None:
-    """Compile all kernels of Code2Wav, and the talker's CUDA kernels for bfloat16.
+    """Compile the kernels of Code2Wav, and those of the talker in bfloat16 for up to ``batched.MAX_ROWS`` rows.
 
     Raises the first error of the compilers.
     """
     backend = choose_backend(config.code2wav, config.code2wav_streams, device, checkpoint.codec.decoder)
+    talker, slots = checkpoint.model.talker, config.talker.slots
+    reproducible, bfloat16 = config.talker.vllm.reproducible, choose_dtype(config, device) == torch.bfloat16
+    hopper = UnitKernels.supported(device)  # the talker's kernels need the same capability
+    layers = hopper and not reproducible
     compilations: list[Callable[[], bytes]] = []
-    if backend.graphed and UnitKernels.supported(device):  # the talker's kernels need the same capability
+    if backend.graphed and hopper:
         compilations += codec_compilations()
-        if choose_dtype(config, device) == torch.bfloat16:
-            reproducible = config.talker.vllm.reproducible
-            batches = batch_sizes(config.talker.slots, single=reproducible)
-            compilations += talker_compilations(checkpoint.model.talker, batches, layers=not reproducible)
+        if bfloat16:
+            compilations += talker_compilations(talker, batch_sizes(slots, single=reproducible), layers=layers)
     with ThreadPoolExecutor(len(compilations) or 1) as pool:
         compiling = [pool.submit(each) for each in compilations]
         if backend.graphed:
             compile_kernels(checkpoint.codec, backend.dtype, backend.sizes, shared_bytes(device))
+            if bfloat16:
+                with parallel_compilation(pool):
+                    compile_triton_kernels(talker, slots, CompileOnly(), layers=layers)
         for each in compiling:
             each.result()
 

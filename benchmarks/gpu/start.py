@@ -1,10 +1,11 @@
 """Times the start of an engine: where nothing was ever compiled, and again with the compiled kernels.
 
-    python -m benchmarks.gpu.start FOLDER [--config FILE] [--starts 3] [--no-bytecode] [--json FILE]
+    python -m benchmarks.gpu.start FOLDER [--config FILE] [--starts 3] [--bytecode new|installed|none] [--json FILE]
 
 The first start has empty caches of compiled kernels, in a folder that is deleted at the end. The others use what it
 compiled. The engine's log, on standard error, says what took how long. Python's own bytecode is kept in the same folder
-(PYTHONPYCACHEPREFIX), so the first start also compiles all Python modules; with --no-bytecode every start does.
+(PYTHONPYCACHEPREFIX), so the first start also compiles all Python modules. With ``installed`` they are compiled before
+the first start, as pip compiles them when it installs a package. With ``none`` every start compiles them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import argparse
 import asyncio
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -32,6 +35,7 @@ _CACHES = {
     "PYTHONPYCACHEPREFIX": "bytecode",
 }
 """Environment variable -> subfolder of the temporary folder."""
+_IMPORTS = "import engine.worker, engine.precompile, engine.talker.vllm.core"
 
 
 async def start(folder: Path, config: Path) -> float:
@@ -54,14 +58,16 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="a checkpoint")
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "h200-1.7b.yaml")
     parser.add_argument("--starts", type=int, default=3)
-    parser.add_argument("--no-bytecode", action="store_true", help="keep no bytecode")
+    parser.add_argument("--bytecode", choices=("new", "installed", "none"), default="new", help="default new")
     parser.add_argument("--json", type=Path, help="write all results to this file")
     args = parser.parse_args()
     print("{cpu}, {cores} cores; Python {python}, torch {torch}".format(**machine()), flush=True)
     seconds = []
     with tempfile.TemporaryDirectory() as caches:
         os.environ |= {name: str(Path(caches) / subfolder) for name, subfolder in _CACHES.items()}
-        os.environ |= {"PYTHONDONTWRITEBYTECODE": "1" if args.no_bytecode else ""}
+        os.environ |= {"PYTHONDONTWRITEBYTECODE": "1" if args.bytecode == "none" else ""}
+        if args.bytecode == "installed":
+            subprocess.run([sys.executable, "-c", _IMPORTS], check=True)
         for number in range(args.starts):
             seconds.append(asyncio.run(start(args.folder, args.config)))
             print(f"start {number + 1}: ready after {seconds[-1]:.1f} s", flush=True)

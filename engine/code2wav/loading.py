@@ -7,10 +7,8 @@ import importlib.util
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,6 +32,7 @@ from engine.kernels.codec_tiles import H200_SHARED_BYTES
 from engine.kernels.codec_units import UnitKernels
 from engine.kernels.fallback import reason_for_fallback
 from engine.kernels.nvrtc import KernelError
+from engine.kernels.triton_launch import CompileOnly, parallel_compilation
 from engine.models.code2wav import Code2WavModel
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
 from engine.protocol.request import CODEBOOKS, SAMPLES_PER_FRAME
@@ -46,19 +45,6 @@ _MIN_SPIN_CORES = 4
 """Minimum cores for busy-waiting on a batch. The talker, Code2Wav and the HTTP process use one core each."""
 _META = torch.device("meta")
 _log = logging.getLogger(__name__)
-
-
-class _Compile:
-    """A ``Launch`` that compiles each kernel variant once and runs nothing."""
-
-    def __init__(self) -> None:
-        self._compiled: set[tuple[object, ...]] = set()
-
-    def __call__(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
-        variant = (id(kernel), *map(_variant, arguments), *constants.values())
-        if variant not in self._compiled:
-            self._compiled.add(variant)
-            kernel.warmup(*arguments, grid=grid, **constants)
 
 
 def shared_bytes(device: torch.device) -> int:
@@ -78,20 +64,12 @@ def compile_kernels(
 
     started = time.monotonic()
     weights = _meta_weights(codec, dtype)
-    memory, decoder = StreamMemory(weights, 1), RowDecoder(weights, TritonOps(_Compile(), shared))
+    memory, decoder = StreamMemory(weights, 1), RowDecoder(weights, TritonOps(CompileOnly(), shared))
     threads = min(_MAX_THREADS, available_cores())
-    with ThreadPoolExecutor(threads) as pool, _parallel_compilation(pool), torch.inference_mode():
+    with ThreadPoolExecutor(threads) as pool, parallel_compilation(pool), torch.inference_mode():
         for size in sizes:
             _decode(decoder, weights, memory, *size)
     _log.info("compiled Code2Wav's kernels, or found them in Triton's cache, in %.1f s", time.monotonic() - started)
-
-
-def _parallel_compilation(pool: Executor) -> AbstractContextManager[object]:
-    """Return a context in which Triton compiles in ``pool``. Older Triton compiles one kernel after another."""
-    import triton
-
-    mode = getattr(triton, "AsyncCompileMode", None)
-    return nullcontext() if mode is None else mode(pool)
 
 
 def _meta_weights(codec: CodecArchitecture, dtype: torch.dtype) -> RowWeights:
@@ -111,13 +89,6 @@ def _decode(decoder: RowDecoder, weights: RowWeights, memory: StreamMemory, stre
     rows = torch.empty(streams, dtype=torch.int64, device=_META)
     samples = torch.empty(streams, frames * SAMPLES_PER_FRAME, dtype=torch.int16, device=_META)
     decoder.decode(codes, rows, memory, Workspace(weights, streams, frames, work), samples)
-
-
-def _variant(argument: object) -> object:
-    """Return the properties of an argument for which Triton, at least, compiles separate variants."""
-    if isinstance(argument, torch.Tensor):
-        return argument.dtype
-    return (argument == 1, argument % 16 == 0) if isinstance(argument, int) else type(argument)
 
 
 @dataclass(frozen=True)

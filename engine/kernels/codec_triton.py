@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
 
 import torch
 import triton
@@ -15,6 +14,7 @@ from engine.kernels import codec_kernels
 from engine.kernels.codec_ops import Caches, Ops, Product, ResidualUnit
 from engine.kernels.codec_tiles import H200_SHARED_BYTES, choose_tile
 from engine.kernels.codec_units import UnitKernels
+from engine.kernels.triton_launch import Launch, run
 
 _ACTIVATIONS = {"none": 0, "snake": 1, "gelu": 2}
 _COPY_PARTS = 8
@@ -27,21 +27,6 @@ _LAST_ROWS = 64
 """Rows of the last convolution's input that a program reads."""
 _COUNTS = 1024
 """Maximum blocks of a product that is split."""
-
-
-class Launch(Protocol):
-    """A function that receives each kernel with its arguments: runs or compiles it."""
-
-    def __call__(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
-        """Handle a launch.
-
-        kernel: a ``triton.jit`` function. constants: compile-time arguments and launch options such as num_warps.
-        """
-
-
-def run(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
-    """``Launch`` that runs the kernel. Triton compiles it first if this variant is new."""
-    kernel[grid](*arguments, **constants)
 
 
 class TritonOps(Ops):

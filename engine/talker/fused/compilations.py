@@ -1,16 +1,23 @@
-"""The talker's CUDA kernels, to be compiled ahead of their use."""
+"""The talker's kernels, to be compiled ahead of their use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from engine.checkpoint.architecture import TalkerArchitecture
+import torch
+from torch import Tensor
+
+from engine.checkpoint.architecture import TalkerArchitecture, Transformer
+from engine.kernels.triton_launch import Launch
 from engine.talker.fused import batched
 from engine.talker.fused.dispatch import batched_cubin
-from engine.talker.fused.layers import LayerSizes
+from engine.talker.fused.layers import PAGE, LayerSizes, LayerWeights, PagedCache
 from engine.talker.fused.layers_loading import layers_cubin
 from engine.talker.fused.persistent import published_sizes
+from engine.talker.gpu_step.slots import Slots
+
+_META = torch.device("meta")
 
 
 def talker_compilations(
@@ -31,3 +38,50 @@ def talker_compilations(
     if layers and layer_sizes.problem is None:
         compilations.append(partial(layers_cubin, layer_sizes))
     return compilations
+
+
+@torch.inference_mode()
+def compile_triton_kernels(talker: TalkerArchitecture, slots: int, launch: Launch, *, layers: bool) -> None:
+    """Compile the Triton kernels that sample codebook 0 for ``slots`` slots and, with ``layers``, those of the layers.
+
+    Uses meta tensors, and no GPU memory. launch: compiles a kernel. Imports Triton.
+    """
+    from engine.talker.fused.row_layers import RowLayers
+    from engine.talker.fused.triton import FusedFirstCodes
+
+    state = Slots(slots, 1, talker, text_pad=0, device=_META, dtype=torch.bfloat16)
+    FusedFirstCodes(state, launch).run_padding()
+    if layers:
+        RowLayers(*_meta_layer(talker.transformer), launch).run_padding()
+
+
+def _meta_layer(shape: Transformer) -> tuple[LayerWeights, PagedCache]:
+    """Return the weights of one layer, and a cache of one page, without values."""
+
+    def matrix(*size: int) -> Tensor:
+        return torch.empty(size, device=_META, dtype=torch.bfloat16)
+
+    def vector(*size: int) -> Tensor:
+        return torch.empty(size, device=_META)
+
+    hidden, inner, attended = shape.hidden, shape.intermediate, shape.heads * shape.head_dim
+    weights = LayerWeights(
+        shape=shape,
+        matrices=[
+            (
+                matrix(attended + 2 * shape.kv_heads * shape.head_dim, hidden),
+                matrix(hidden, attended),
+                matrix(2 * inner, hidden),
+                matrix(hidden, inner),
+            )
+        ],
+        input_norm=vector(1, hidden),
+        post_norm=vector(1, hidden),
+        q_norm=vector(1, shape.head_dim),
+        k_norm=vector(1, shape.head_dim),
+        norm=vector(hidden),
+        cos=vector(1, shape.head_dim // 2),
+        sin=vector(1, shape.head_dim // 2),
+    )
+    page = (1, PAGE, shape.kv_heads, shape.head_dim)
+    return weights, [(matrix(*page), matrix(*page))]

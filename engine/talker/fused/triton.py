@@ -9,6 +9,7 @@ from triton import next_power_of_2
 
 from engine.kernels.codec_kernels import swiglu_rows
 from engine.kernels.fallback import require_gpu
+from engine.kernels.triton_launch import Launch, run
 from engine.talker.fused.launches import rows as row_launches
 from engine.talker.fused.launches.attention import attention
 from engine.talker.fused.launches.first_codes import sample_first_rows
@@ -82,17 +83,24 @@ def multiply(x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
 
 
 class FusedFirstCodes:
-    """Gives the results of ``PlainFirstCodes`` in one launch instead of about eighty."""
+    """Gives the results of ``PlainFirstCodes`` in one launch instead of about eighty.
 
-    def __init__(self, slots: Slots) -> None:
-        self._slots = slots
+    launch: runs or compiles the kernel.
+    """
+
+    def __init__(self, slots: Slots, launch: Launch = run) -> None:
+        self._slots, self._launch = slots, launch
 
     def self_check(self) -> None:
-        """Sample one row of zeros for the padding row. Raises Triton's error if the kernel cannot compile or run."""
+        """Sample for the padding row. Raises Triton's error if the kernel cannot be compiled or launched."""
+        self.run_padding()
+        require_gpu()
+
+    def run_padding(self) -> None:
+        """Sample one row of zeros for the padding row."""
         slots, seen = self._slots, self._slots.codebook0_rules.seen
         logits = torch.zeros(1, seen.shape[1], device=seen.device, dtype=slots.embedding.dtype)
-        self(logits, torch.tensor([slots.padding_row], device=seen.device))
-        require_gpu()
+        self(logits, torch.full((1,), slots.padding_row, device=seen.device))
 
     def __call__(self, logits: Tensor, slot_ids: Tensor) -> FirstCodes:
         """Sample codebook 0 and update the slots, as ``FirstCodeSampler`` requires."""
@@ -103,7 +111,8 @@ class FusedFirstCodes:
             torch.empty(len(INT_COLUMNS), rows, device=slot_ids.device, dtype=torch.int64),
             torch.empty(len(FLOAT_COLUMNS), rows, device=slot_ids.device, dtype=torch.float32),
         )
-        sample_first_rows[(rows,)](
+        self._launch(
+            sample_first_rows, (rows,),
             logits, slot_ids, slots.seeds, slots.frames_made, rules.seen.view(torch.uint8),
             *slots.codebook0_params, *slots.residual_params, codes, seeds, frames, *params,
             SLOTS=slots.padding_row + 1, INT_COLUMNS=len(INT_COLUMNS), FLOAT_COLUMNS=len(FLOAT_COLUMNS), VOCAB=vocab,

@@ -49,7 +49,7 @@ def store_heads(
         tl.store(values_ptr + value + HALF, new_high.to(dtype), is_value)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["table_width"])
 def attend_rows(
     qkv_ptr, keys_ptr, values_ptr, pages_ptr, positions_ptr, out_ptr, softmax_scale, table_width,
     page_stride, position_stride, head_stride,
