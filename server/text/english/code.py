@@ -269,6 +269,5 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<=[A-Za-z])\+\+(?!\w)", " plus plus", "++"),
     rule(r"(?<![\w+])\+\+(?=[a-z](?!\w))", "plus plus ", "++"),
     rule(r"(?<=[a-z\d])::(?=\w)", " colon colon ", "::"),
-    rule(r"(?<![\w:])::(?=[\da-f]{1,4}(?!\w))", "colon colon ", "::"),
 )
 """Run before numbers are read."""

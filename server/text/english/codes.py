@@ -1,4 +1,4 @@
-"""Numbers and codes that are identifiers: PIN 4821, order #48213, error 404, X7K9QP, 192.168.1.1, H-1B, B-52s."""
+"""Numbers and codes that are identifiers: PIN 4821, order #48213, error 404, X7K9QP, H-1B, B-52s."""
 
 from __future__ import annotations
 
@@ -45,11 +45,6 @@ _DASHED_NUMBER = r"""
 """
 """Acct # 0012-3345-88."""
 _HASHED = r"(?:(?<![\w&])|(?<=\bPO)|(?<=\bAcct))\#[ ]?(?P<number>\d{1,20})(?![\w%]|[.,]\d)"
-_ISBN = r"(?<!\w)(?P<label>ISBN|ISSN|IBAN|EAN|UPC)(?:-1[03])?:?[ ](?P<code>[\dX\- ]{8,30})(?!\w)"
-_IP = r"""
-    (?<![\w.]) (?P<address>\d{1,3}(?:\.\d{1,3}){3}) (?:/(?P<mask>\d{1,2}))? (?::(?P<port>\d{1,5}))? (?!\w|\.\d)
-"""
-_MAC = r"(?<![\w:-])[0-9A-Fa-f]{2}(?:(?P<mark>[:-])[0-9A-Fa-f]{2})(?:(?P=mark)[0-9A-Fa-f]{2}){4}(?![\w:-])"
 _UUID = r"(?<![\w\-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w\-])"
 _COMMIT = r"(?<![\w\-./#])(?=[a-f]*\d)(?=\d*[a-f])(?:[0-9a-f]{7,12}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})(?![\w\-])"
 """The name of a commit, or a checksum."""
@@ -91,9 +86,6 @@ _FREQUENCY = r"""
     (?P<whole>1\d\d)\.(?P<part>\d{1,3}) (?!\w)
 """
 _LEVEL = r"\b(?P<before>(?:at|to|from|above|below|maintain|through|passing|At)[ ])FL[ ]?(?P<level>\d{3})(?!\w)"
-_ELEMENT = "Na|Cl|Ca|Fe|Mg|Al|Cu|Zn|Ag|Si|Br|Li|Mn|Pb|[CHNOSPFK]"
-_FORMULA = rf"(?<![\w\-])(?=[A-Za-z]*\d)(?:(?:{_ELEMENT})\d{{0,2}}){{2,9}}(?![\w\-]|\.\d)"
-"""The formula of a compound: C6H12O6."""
 _FILE_NUMBER = r"""
     (?P<label>\b(?i:number|no\.|case|file|ref\.?|reference|licen[cs]e|application)[ ])
     (?P<first>\d{5,12})/(?P<second>\d{2,12}) (?![\w/]|[.,]\d)
@@ -125,33 +117,12 @@ def _hashed(match: re.Match[str]) -> str:
     return f"{space}number {numbers.digits(number) if len(number) > 3 else numbers.cardinal(int(number))}"
 
 
-def _isbn(match: re.Match[str]) -> str:
-    code = match["code"]
-    words = ", ".join(_each(group) for group in re.findall(r"[\dX]+", code))
-    return f"{letters.spell(match['label'])} {words}{' ' if code.endswith(' ') else ''}"
-
-
-def _ip(match: re.Match[str]) -> str:
-    words = " dot ".join(map(_octet, match["address"].split(".")))
-    if match["mask"]:
-        words += f" slash {numbers.cardinal(int(match['mask']))}"
-    return words + (f" colon {numbers.grouped(match['port'])}" if match["port"] else "")
-
-
-def _octet(text: str) -> str:
-    return numbers.digits(text) if len(text) > 2 else numbers.number(text)
-
-
 def _commit(match: re.Match[str]) -> str:
     """Return a commit or a checksum character by character, in groups of four. A number with a unit is unchanged."""
     text = match[0]
     if len(re.findall(r"[a-f]\d|\d[a-f]", text)) < _MIN_CHANGES:
         return text
     return ", ".join(_each(text[start : start + 4]) for start in range(0, len(text), 4))
-
-
-def _mac(match: re.Match[str]) -> str:
-    return ", ".join(map(_each, re.split("[:-]", match[0])))
 
 
 def _mixed(match: re.Match[str]) -> str:
@@ -179,11 +150,6 @@ def _each(group: str) -> str:
     return letters.spell(" ".join(group))
 
 
-def _formula(match: re.Match[str]) -> str:
-    parts = re.findall(r"[A-Z][a-z]?|\d+", match[0])
-    return " ".join(numbers.cardinal(int(each)) if each.isdecimal() else letters.spell(each) for each in parts)
-
-
 def _cargo(match: re.Match[str]) -> str:
     cue = f" {letters.spell(match['owner'])}" if match["owner"] else " number"
     link = " is" if "is " in match["cue"] else ""
@@ -195,7 +161,6 @@ def _frequency(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_FORMULA, _formula, "letter digit"),
     rule(
         _FILE_NUMBER,
         lambda match: f"{match['label']}{numbers.digits(match['first'])} slash {numbers.digits(match['second'])}",
@@ -210,12 +175,8 @@ RULES: tuple[Rule, ...] = (
         _LEVEL, lambda match: f"{match['before']}flight level {numbers.digits(match['level'])}", ("fl", "letter digit")
     ),
     rule(_HEXADECIMAL, lambda match: f"zero X {_each(match['digits'])}", ("0x", "0X")),
-    rule(_IP, _ip, "digit."),
     rule(_UUID, lambda match: ", ".join(map(_each, match[0].split("-"))), ("digit-", "-digit")),
     rule(_COMMIT, _commit, ("digit letter", "letter digit")),
-    rule(_MAC, _mac, (":", "-")),
-    rule(r"\bIPv(?P<version>[46])\b", lambda match: f"I P V {numbers.cardinal(int(match['version']))}", "IPv"),
-    rule(_ISBN, _isbn, ("isbn", "issn", "iban", "ean", "upc")),
     rule(_LABELLED, _labelled, {label.split()[0] for label in _LABELS}),
     rule(_SECRET, lambda match: match["before"] + numbers.digits(match["digits"]), _SECRETS),
     rule(_NUMBERED, _numbered, (*_NAMED, "area", "us", "rm", "ste", "flt", "hwy", "rte")),

@@ -10,6 +10,8 @@ from server.text.english import (
     bible,
     capitals,
     chat,
+    chemistry,
+    chess,
     citations,
     code,
     codes,
@@ -17,12 +19,15 @@ from server.text.english import (
     fractions,
     maths,
     money,
+    network,
     paths,
     phones,
     plain_numbers,
     products,
+    publications,
     ranges,
     roman,
+    subtitles,
     symbols,
     tidy,
     times,
@@ -37,8 +42,12 @@ from server.text.english.rules import Rules, first_words
 from server.text.patterns import lazy
 
 RULES = Rules(
+    *publications.RULES,
     *web.RULES,
     *paths.RULES,
+    *subtitles.RULES,
+    *network.RULES,
+    *chess.RULES,
     *code.RULES,
     *tidy.EARLY,
     *bible.RULES,
@@ -51,6 +60,7 @@ RULES = Rules(
     *dates.RULES,
     *times.RULES,
     *phones.RULES,
+    *chemistry.RULES,
     *codes.RULES,
     *addresses.RULES,
     *money.RULES,
@@ -69,7 +79,9 @@ RULES = Rules(
     *capitals.RULES,
     *tidy.RULES,
 )
-FIRST = Rules(*symbols.FIRST, *capitals.EARLY, *plain_numbers.FIRST, *typed_formulas.RULES, *maths.FIRST)
+FIRST = Rules(
+    *symbols.FIRST, *capitals.EARLY, *plain_numbers.FIRST, *chemistry.FIRST, *typed_formulas.RULES, *maths.FIRST
+)
 """Rules that run first. They bring digits into the form that the other rules expect."""
 _PARAGRAPH = lazy(r"\n[^\S\n]*\n\s*")
 _LONGEST_PIECE = 1000
@@ -77,6 +89,7 @@ _LONGEST_PIECE = 1000
 _ABBREVIATIONS = first_words((*TITLES, *NUMBERED, *STREETS, *COMPANIES, *WORDS)) | dates.SHORT_DAYS | dates.MONTH_WORDS
 _SENTENCE_END = lazy(
     r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"
+    rf"(?!{chess.SAN})"
 )
 
 

@@ -99,6 +99,11 @@ _RUN = r"(?<![\w.:,$/\-])(?P<m>2[5-9]|[3-5]\d):(?P<s>[0-5]\d)(?![\w:]|\.\d|\s?[-
 _AFTER_AT = r"(?<!\w)@[ ]?(?P<hour>1[0-2]|[1-9])(?P<minute>[0-5]\d)(?![\w\-]|[.,:]\d|[ ]each\b)"
 """A time without its colon: "meet @ 530"."""
 _MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
+_OF_DAY_BEFORE = lazy(
+    r"\b(?:at|by|until|till|before|after|since|from|around|struck|clock|[a-z]+day,?|on|it is|T) $|@ ?$"
+)
+_OF_DAY_AFTER = lazy(rf" (?:{_ZONES}|on|today|tonight|yesterday|tomorrow|this (?:morning|afternoon|evening)|sharp)\b")
+"""Words beside a time of day with seconds."""
 _SCORE_HINT = lazy(r"split|score|\bwon\b|\blost\b|beat|gear|\d:\d\d,? \d\d:\d\d|sets?\b")
 _RATIO_HINT = lazy(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse")
 
@@ -113,15 +118,23 @@ def _clock(match: re.Match[str]) -> str:
     hour, minute, second = int(match["hour"]), int(match["minute"]), match["second"]
     if _RATIO_HINT.search(match.string, max(0, match.start() - 16), min(len(match.string), match.end() + 10)):
         return match[0]
-    if second is not None and not match["half"] and not match["zulu"]:
-        return _long(hour, minute, int(second))
+    if second is not None and not match["half"] and not match["zulu"] and not _is_of_day(match):
+        return long_duration(hour, minute, int(second))
     after = match["half"] or (match["zulu"] and match["zulu"] != "Z")
     words = clock(hour, minute, bare=bool(after))
     if second and int(second):
-        words += f" and {numbers.cardinal(int(second))} second{'s' if second != '01' else ''}"
+        words += f" and {_count(int(second), 'second')}"
     if match["zulu"]:
         words += " U T C" if match["zulu"] == "Z" else " hours" if minute == 0 and hour > 12 else ""
     return words + _half(match)
+
+
+def _is_of_day(match: re.Match[str]) -> bool:
+    """Return whether hours, minutes and seconds are a time of day: "at 14:05:09", "14:05:09 UTC"."""
+    if len(match["hour"]) < 2 or match["hour"] == "00":
+        return False
+    before = _OF_DAY_BEFORE.search(match.string, max(0, match.start() - 16), match.start())
+    return before is not None or _OF_DAY_AFTER.match(match.string, match.end()) is not None
 
 
 def clock(hour: int, minute: int, *, bare: bool = False) -> str:
@@ -135,7 +148,8 @@ def clock(hour: int, minute: int, *, bare: bool = False) -> str:
     return f"{numbers.cardinal(hour)} " + ("o'clock" if hour <= 12 else "hundred")
 
 
-def _long(hours: int, minutes: int, seconds: int) -> str:
+def long_duration(hours: int, minutes: int, seconds: int) -> str:
+    """Return a duration in words, without the units of which it has none."""
     parts = [_count(hours, "hour"), _count(minutes, "minute"), _count(seconds, "second")]
     parts = [part for part in parts if part]
     return " ".join([*parts[:-1], "and", parts[-1]]) if len(parts) > 1 else "".join(parts) or "zero seconds"
@@ -185,7 +199,7 @@ def _minutes(match: re.Match[str]) -> str:
 
 
 def _long_duration(match: re.Match[str]) -> str:
-    words = _long(int(match["h"]), int(match["m"]), int(match["s"]))
+    words = long_duration(int(match["h"]), int(match["m"]), int(match["s"]))
     if match["fraction"] and words.endswith(" seconds"):
         words = f"{words.removesuffix(' seconds')} point {numbers.digits(match['fraction'])} seconds"
     return words
