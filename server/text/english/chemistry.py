@@ -22,7 +22,8 @@ _CHARGED = rf"""
 """An ion with its charge in a superscript: Fe³⁺, SO4^2-."""
 _IONS = "Cl F Br I OH CN NO2 NO3 HCO3 HSO4 H2PO4 ClO ClO3 ClO4 MnO4 CH3COO".split()
 _ANION = rf"""
-    (?<![\w\-+]) (?P<atoms>{"|".join(sorted(_IONS, key=len, reverse=True))}) - (?=[ ](?:ions?|anions?|and|or|in|is)\b|[,;)]|\.?$)
+    (?<![\w\-+]) (?P<atoms>{"|".join(sorted(_IONS, key=len, reverse=True))}) -
+    (?=[ ](?:ions?|anions?|and|or|in|is)\b|[,;)]|\.?$)
   | (?<![\w\-+]) (?P<acid>NO3|HCO3|H2PO4|HSO4|MnO4|ClO4|ClO3|NO2) - (?=[\s.,;)]|$)
 """
 _CATION = (

@@ -27,7 +27,8 @@ _GAME = lazy(
     (?<![\w.])\d{{1,3}}\.(?:\.\.)?[ ]?{_ANY}[!?]{{0,2}}[ ](?:\d{{1,3}}\.|{_ANY}[\s.,;!?])       # 1. e4 e5
   | (?<!\w){_PIECE_MOVE}[+\#]?[!?]{{0,2}},?[ ](?:(?:and|or|then|with)[ ])?{_PIECE_MOVE}          # Nf3 Nc6
   | (?<!\w)(?:[KQRBN][a-h]?[1-8]?x[a-h][1-8][+\#]?|[KQRBN][a-h][1-8]\#)(?=[\s.,;!?)]|$)             # Nxe4, Qh7#
-  | \b(?:[Cc]hess|[Cc]heckmates?|[Cc]astl(?:es?|ed|ing)|[Pp]awns?|[Kk]nights?|[Bb]ishops?|[Rr]ooks?|[Gg]ambit|Sicilian)\b
+  | \b(?:[Cc]hess|[Cc]heckmates?|[Cc]astl(?:es?|ed|ing)
+      |[Pp]awns?|[Kk]nights?|[Bb]ishops?|[Rr]ooks?|[Gg]ambit|Sicilian)\b
     """,
     re.VERBOSE,
 )

@@ -99,9 +99,7 @@ _RUN = r"(?<![\w.:,$/\-])(?P<m>2[5-9]|[3-5]\d):(?P<s>[0-5]\d)(?![\w:]|\.\d|\s?[-
 _AFTER_AT = r"(?<!\w)@[ ]?(?P<hour>1[0-2]|[1-9])(?P<minute>[0-5]\d)(?![\w\-]|[.,:]\d|[ ]each\b)"
 """A time without its colon: "meet @ 530"."""
 _MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
-_OF_DAY_BEFORE = lazy(
-    r"\b(?:at|by|until|till|before|after|since|from|around|struck|clock|[a-z]+day,?|on|it is|T) $|@ ?$"
-)
+_OF_DAY_BEFORE = lazy(r"\b(?:at|by|until|till|before|after|since|from|struck|clock|[a-z]+day,?|on|it is) $|@ ?$")
 _OF_DAY_AFTER = lazy(rf" (?:{_ZONES}|on|today|tonight|yesterday|tomorrow|this (?:morning|afternoon|evening)|sharp)\b")
 """Words beside a time of day with seconds."""
 _SCORE_HINT = lazy(r"split|score|\bwon\b|\blost\b|beat|gear|\d:\d\d,? \d\d:\d\d|sets?\b")
