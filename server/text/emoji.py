@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from server.text.english.numbers import cardinal
 from server.text.patterns import lazy
 
 _SKIN_TONES = "\U0001f3fb-\U0001f3ff"
@@ -21,6 +22,15 @@ _ONE = rf"(?:{_FLAG}|(?![{_ARROWS}])[{_PICTURES}]\ufe0f?[{_SKIN_TONES}]?|[\u00a9
 _SEQUENCE = lazy(rf"{_ONE}(?:\u200d{_ONE}){{0,8}}(?:[\U000e0020-\U000e007f]{{1,8}})?\u20e3?")
 _KEYCAP = lazy(r"([0-9#*])\ufe0f?\u20e3")
 _RATING = lazy(r"(?<![\d.])(\d(?:\.\d)?)[ ]?[★⭐]\ufe0f?(?![★⭐☆])")
+_STARS = lazy(
+    r"(?<![★☆⭐\ufe0f]) (?P<full>(?:[★⭐]\ufe0f?){1,10})(?P<half>[½⯨✬⯪])?(?P<empty>☆{1,9})?"
+    r"(?![★☆⭐])(?P<end>[ ](?=[A-Z]))?",
+    re.VERBOSE,
+)
+"""A rating: ★★★★☆."""
+_FEWEST_STARS, _MOST_STARS = 3, 5
+_LOVE = lazy(r"\b(?P<subject>I|[Ww]e|[Yy]ou|[Tt]hey)[ ](?:♥|❤)\ufe0f?(?=[ ][A-Za-z])")
+"""I ♥ NY."""
 _SELECTORS = lazy(r"[\ufe0e\ufe0f\u20e3]|(?<![^\W\d_])\u200d|\u200d(?![^\W\d_])")
 _EMOTICON = lazy(
     r"""
@@ -78,6 +88,8 @@ def _replace(text: str, *, named: bool) -> str:
     changed = _SHORTCODE.sub(lambda match: f" {re.sub('[_-]', ' ', match[1])} " if named else " ", text)
     if not text.isascii():
         changed = _RATING.sub(lambda match: f"{match[1]} star" + ("s" if match[1] != "1" else ""), changed)
+        changed = _STARS.sub(_stars, changed)
+        changed = _LOVE.sub(r"\g<subject> love", changed)
         changed = _KEYCAP.sub(lambda match: match[1] if match[1].isdecimal() else " ", changed)
         changed = _SEQUENCE.sub(lambda match: f" {sequence_name(match[0])} " if named else " ", changed)
         changed = _SELECTORS.sub("", changed)
@@ -87,6 +99,18 @@ def _replace(text: str, *, named: bool) -> str:
         return text
     changed = _SPACES.sub(" ", changed)
     return re.sub(r"[^\S\n]+(?=[.,!?](?!\w)|$|\n)", "", changed)
+
+
+def _stars(match: re.Match[str]) -> str:
+    """Return a rating in words. A few stars without empty ones, and more than one group of them, are decoration."""
+    full, empty = len(match["full"].replace("\ufe0f", "")), len(match["empty"] or "")
+    alone = match.string.count("★") + match.string.count("⭐") == full
+    if not (match["half"] or empty or (alone and _FEWEST_STARS <= full <= _MOST_STARS)):
+        return match[0]
+    half = " and a half" if match["half"] else ""
+    of = f" out of {cardinal(full + empty + bool(half))}" if empty else ""
+    stars = "star" if full + empty == 1 else "stars"
+    return f"{cardinal(full)}{half}{of} {stars}{'. ' if match['end'] else ''}"
 
 
 def _heart(match: re.Match[str]) -> str:

@@ -17,7 +17,7 @@ _WORD = r"[^\W\d_A-Z](?:[^\W\d_A-Z]|'(?=\w))*"
 _PLACE = lazy(rf"(?<=[^\W\d_])(?<!\d0s),?(?=(?:[ \n]{_WORD},?){{{_AHEAD}}}[ \n])")
 _WORD_END = lazy(r"(?<=\S)(?=[ ]+[^\s])|(?<=[。！？，、])(?=[^\s」』”’）])")
 """A safe position without normalization: the end of a word."""
-_OPEN = lazy(r"(?<![\s*])\*|\*(?![\s*])|(?<!\w)_|_(?!\w)|~~|[`\[|]|<(?=[A-Za-z/!])")
+_OPEN = lazy(r"(?<![\s*])\*|\*(?![\s*])|(?<!\w)_|_(?!\w)|~~|[`\[|]|<(?=[A-Za-z/!@#])")
 """Opening markup that a later delta may close."""
 _OPEN_QUOTE = lazy(r"(?<!\w)'(?=\w)")
 _CLOSED_QUOTE = lazy(r"(?<=[\w.,!?])'(?!\w)")

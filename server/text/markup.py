@@ -8,7 +8,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from server.text import formula_markup, marks, ssml, tags
+from server.text import angle_brackets, formula_markup, marks, ssml, tags
 from server.text.patterns import lazy
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ def to_text(text: str, *, line_before: int = 0) -> str:
     text = _HIGHLIGHT.sub(r"\1", ssml.bracket_pauses(text))
     if not _MARKUP.search(text):
         return paragraphs(text, line_before=line_before)
+    if "<" in text:
+        text = angle_brackets.in_words(_SCRIPT.sub("", text))
     text = _COMPARISON.sub(r"\\\g<0>", _BULLET.sub(r"\1- ", formula_markup.one_line(text)))
     text = _SHARE.sub(r"\\\\\\\\", _CITATION.sub("", _RUN.sub(r"\1", text)))
-    if "<" in text:
-        text = _SCRIPT.sub("", text)
     blocks = _blocks(_PRODUCT.sub(lambda match: match[0].replace("*", _STAR), text), 0, line_before)
     return "\n\n".join(filter(None, blocks)).replace(_STAR, "*")
 

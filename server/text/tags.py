@@ -8,7 +8,7 @@ import re
 from server.text import marks, ssml
 from server.text.patterns import lazy
 
-_KNOWN = frozenset(
+KNOWN = frozenset(
     """
     a abbr acronym address article aside audio b base bdi bdo big blockquote body br break button canvas caption center
     cite code col colgroup data dd del details dfn dialog div dl dt em embed emphasis fieldset figcaption figure font
@@ -18,6 +18,7 @@ _KNOWN = frozenset(
     title tr track tt u ul var video voice wbr
     """.split()
 )
+"""Names of the tags of HTML and SSML."""
 _PARAGRAPH = frozenset(
     "p div h1 h2 h3 h4 h5 h6 section article header footer table ul ol dl blockquote pre hr body main figure "
     "form".split()
@@ -51,7 +52,7 @@ def spoken(tag: str, before: str) -> str:
         return ""
     name = match["name"].lower()
     if not _ATTRIBUTES.fullmatch(match["attributes"]) or (
-        name not in _KNOWN and before.isalnum() and not match["close"]
+        name not in KNOWN and before.isalnum() and not match["close"]
     ):
         return tag
     if name == "break":

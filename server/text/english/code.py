@@ -76,7 +76,7 @@ _COMMENT = lazy(r"(?:^|[ \t]{2})[ \t]*(?:#+|//+)[ ]+")
 """The beginning of a comment."""
 _SHORT_FLAG = 3
 _KEYS = lazy(r"(?:ctrl|cmd|alt|shift|win|fn|option|control|command)(?:\s?[+-]\s?\w{1,10}){1,3}", re.IGNORECASE)
-"""A key combination. ``symbols`` has the rule for it."""
+"""A key combination. ``keys`` has the rule for it."""
 
 
 def speak_code(code: str) -> str:
@@ -207,6 +207,15 @@ _DASHED = r"""
     (?: (?<![^\s(\[`=|/]) | (?<=[\s(\[,=/]["']) | (?<=^["']) ) --[a-zA-Z][\w\-]{0,40} (?![\w\-]|'\w)
   | (?<=[^\s.?!\]][ ]) -[a-zA-Z]{1,2} (?![\w\-])
 """
+_COMMANDS = (
+    "awk|base64|bash|bc|cat|column|curl|cut|diff|egrep|fold|fzf|grep|gunzip|gzip|head|jq|kubectl|less|md5sum|more|nc|patch"
+    "|perl|pbcopy|python3?|rev|rg|sed|sh|sha256sum|shuf|sort|sudo|tac|tail|tar|tee|tr|uniq|wc|xargs|xclip|yq|zcat"
+)
+_PIPED = rf"(?<=[\w\"')\]}}/.])[ ]\|[ ](?=(?:{_COMMANDS})(?![\w'-]|[ ][|]))"
+"""ls | wc -l."""
+_TYPES = "str|int|float|bool|bytes|None|list|dict|set|tuple|object|Any|string|number|boolean|null|undefined|Path|Tensor"
+_UNION = rf"(?<=\w|\])[ ]\|[ ](?=(?:{_TYPES})\b)|(?:(?<=\bstr)|(?<=\bint)|(?<=\bNone))[ ]\|[ ](?=\w)"
+"""str | None."""
 _LOGIC = ("===", "!==", "==", "!=", "<=", ">=", ":=", "=>", "->", "&&", "||", "+=", "-=", "*=", "/=")
 _CODE_LIKE = lazy(r"[_\d.=\"']|^\w*[a-z][A-Z]")
 
@@ -249,6 +258,8 @@ RULES: tuple[Rule, ...] = (
     rule(r"<(?P<file>[\w/]{1,40}(?:\.h(?:pp)?)?)>(?=\s|$)", lambda match: f" {paths.speak_path(match['file'])}", "<"),
     rule(r"(?<!\w)\$\{?(?P<name>[A-Za-z_]\w{1,60})\}?", lambda match: f"dollar {identifier(match['name'])}", "$"),
     rule(r"(?<=count|Count|COUNT)\(\*\)", " star", "(*"),
+    rule(_PIPED, " pipe ", " | "),
+    rule(_UNION, " or ", " | "),
     rule(_CALL, _call, "call"),
     rule(_INDEXED, lambda match: speak_code(match[0]), "call"),
     rule(_SNAKE, lambda match: identifier(match[0]), "_"),

@@ -25,7 +25,7 @@ _NAMED_GREEK = tuple(letter for letter in GREEK_LETTERS if letter not in "μΩ")
 """Greek letters that are read by name everywhere. The others can also be units."""
 _LETTER = rf"(?<![α-ωΑ-Ω])[{''.join(_NAMED_GREEK)}](?![α-ωΑ-Ω])"
 _NUMBER = r"\d{1,30}(?:,\d{3}){0,8}(?:\.\d{1,30})?"
-_POWER = rf"(?:[{_SUPERSCRIPTS}]{{1,6}}|\^(?:\(-?\w{{1,6}}\)|-?\w{{1,6}}))"
+_POWER = rf"(?:[{_SUPERSCRIPTS}]{{1,6}}|\^(?:\(-?\w{{1,6}}\)|-?\d{{1,4}}\.\d{{1,4}}(?![.\w])|-?\w{{1,6}}))"
 _GREEK_LETTERS = "".join(GREEK_LETTERS)
 _ATOM = rf"""
     (?: {_NUMBER} (?:/\d{{1,6}}(?!\d))? (?:[a-z]{{1,2}}(?![a-z\d]))?    # 12, 3/4, 3x, 2ab
@@ -138,7 +138,7 @@ def power(text: str) -> str:
     exponent = text.translate(DOWN).lstrip("^").strip("()")
     if exponent in ("2", "3"):
         return "squared" if exponent == "2" else "cubed"
-    if re.fullmatch(r"[-+]?\d+", exponent):
+    if re.fullmatch(r"[-+]?\d+(?:\.\d+)?", exponent):
         return f"to the power of {numbers.number(exponent)}"
     return f"to the power of {letters.spell(exponent) if len(exponent) <= 2 else exponent}"
 
@@ -173,9 +173,17 @@ def _power_of_ten(match: re.Match[str]) -> str:
     return f"{numbers.number(match['number'])} times ten to the power of {numbers.number(exponent)}{per}"
 
 
+_DIVIDES = r"(?<![\w.,|$])(?<!\|[ ])(?P<divisor>[1-9]\d{0,3})[ ]\|[ ](?P<multiple>[1-9]\d{0,5})(?![\w.,%]|[ ]\|)"
+"""5 | 15."""
 _FUNCTIONS = {"sin": "sine", "cos": "cosine", "tan": "tangent"}
 _ABSOLUTE = r"(?<![\w|)])\|(?P<value>[-−]?(?:\d{1,6}(?:\.\d{1,4})?|[a-z]))\|(?![\w|])"
 """|-3|."""
+
+
+def _divides(match: re.Match[str]) -> str:
+    if match["divisor"] == "1" or int(match["multiple"]) % int(match["divisor"]):
+        return match[0]
+    return f"{match['divisor']} divides {match['multiple']}"
 
 
 def _isotope(match: re.Match[str]) -> str:
@@ -189,6 +197,7 @@ FIRST: tuple[Rule, ...] = (
         lambda match: _FUNCTIONS[match["name"].lower()],
         ("sin", "cos", "tan"),
     ),
+    rule(_DIVIDES, _divides, " | "),
     rule(_ABSOLUTE, r"the absolute value of \g<value>", "|"),
     rule(_ISOTOPE, _isotope, tuple("⁰¹²³⁴⁵⁶⁷⁸⁹")),
     rule(_LETTER, lambda match: f" {GREEK_LETTERS[match[0]]} ", _NAMED_GREEK),

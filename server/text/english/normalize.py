@@ -17,6 +17,7 @@ from server.text.english import (
     codes,
     dates,
     fractions,
+    keys,
     maths,
     money,
     network,
@@ -48,6 +49,7 @@ RULES = Rules(
     *subtitles.RULES,
     *network.RULES,
     *chess.RULES,
+    *versions.EARLY,
     *code.RULES,
     *tidy.EARLY,
     *bible.RULES,
@@ -75,12 +77,19 @@ RULES = Rules(
     *abbreviations.RULES,
     *years.RULES,
     *plain_numbers.RULES,
+    *keys.RULES,
     *symbols.RULES,
     *capitals.RULES,
     *tidy.RULES,
 )
 FIRST = Rules(
-    *symbols.FIRST, *capitals.EARLY, *plain_numbers.FIRST, *chemistry.FIRST, *typed_formulas.RULES, *maths.FIRST
+    *symbols.FIRST,
+    *keys.FIRST,
+    *capitals.EARLY,
+    *plain_numbers.FIRST,
+    *chemistry.FIRST,
+    *typed_formulas.RULES,
+    *maths.FIRST,
 )
 """Rules that run first. They bring digits into the form that the other rules expect."""
 _PARAGRAPH = lazy(r"\n[^\S\n]*\n\s*")

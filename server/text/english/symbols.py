@@ -1,4 +1,4 @@
-"""Symbols as words: &, @, #, +, =, ±, ≈, →, §, ©, and/or, C++, R&D, Ctrl+C."""
+"""Symbols as words: &, @, #, +, =, ±, ≈, →, §, ©, and/or, C++, R&D."""
 
 from __future__ import annotations
 
@@ -10,17 +10,6 @@ from server.text.english.unit_words import PER
 from server.text.patterns import lazy
 
 _LANGUAGES = {"C++": "C plus plus", "C#": "C sharp", "F#": "F sharp", "G++": "G plus plus", "g++": "G plus plus"}
-_KEYS = {
-    "ctrl": "control",
-    "cmd": "command",
-    "alt": "alt",
-    "shift": "shift",
-    "win": "windows",
-    "fn": "F N",
-    "option": "option",
-    "control": "control",
-    "command": "command",
-}
 _SIMPLE: dict[str, str] = {
     "&": "and",
     "±": "plus or minus",
@@ -90,10 +79,6 @@ _SIMPLE: dict[str, str] = {
 }
 _ALL = "".join(_SIMPLE)
 _ABBREVIATED_AND = r"(?<!\w)(?P<first>[A-Z]{1,3})&(?P<second>[A-Z]{1,3})(?!\w)"
-_ANY_KEY = "|".join(_KEYS)
-_KEY = rf"""
-    (?<!\w) (?![Ww]in-win) (?:{_ANY_KEY}) [ ]?[+\-][ ]? (?:(?:{_ANY_KEY})[ ]?[+\-][ ]?)? \w{{1,10}} (?!\w)
-"""
 _OR = r"""
     (?<![\w/]) (?P<first>(?i:he|she|his|her|him|yes|true)) / (?P<second>(?i:she|he|hers?|him|his|no|false)) (?![\w/])
 """
@@ -127,11 +112,6 @@ def _and(match: re.Match[str]) -> str:
     return f"{letters.spell(match['first'])} and {letters.spell(match['second'])}"
 
 
-def _key(match: re.Match[str]) -> str:
-    names = re.split(r"[ ]?[+\-][ ]?", match[0])
-    return " ".join(_KEYS.get(name.lower(), letters.spell(name) if len(name) == 1 else name) for name in names)
-
-
 def _bound(match: re.Match[str]) -> str:
     words = "less than" if match["mark"] == "<" else "more than" if not match["equal"] else "greater than"
     return f"{words}{' or equal to' if match['equal'] else ''} "
@@ -152,12 +132,22 @@ def _grade(match: re.Match[str]) -> str:
     return f"{match['grade'] or match['a'] or match['plain']} minus"
 
 
+def _blood(match: re.Match[str]) -> str:
+    """Return a blood type. A grade, which looks alike, is unchanged."""
+    if not _BLOOD_SOMEWHERE.search(match.string):
+        return match[0]
+    return f"{letters.spell(match['type'])} {'positive' if match['sign'] == '+' else 'negative'}"
+
+
 def _slash_letters(match: re.Match[str]) -> str:
     return " ".join(
         letters.spell(match[name]) if len(match[name]) == 1 else match[name] for name in ("first", "second")
     )
 
 
+_BLOOD = r"(?<![\w+\-])(?P<type>AB|[ABO])(?P<sign>[-+−])(?!\w)"
+_BLOOD_WORDS = "blood donor donors transfusion transfusions plasma type types".split()
+_BLOOD_SOMEWHERE = lazy(rf"(?<![A-Za-z])(?:{'|'.join(_BLOOD_WORDS)})(?![A-Za-z])", re.IGNORECASE)
 _STARRED = r"""
     (?<=[1-7])\*(?=[ ](?:hotels?|resorts?|rat(?:ed|ing)|reviews?|luxury|prices?|service|general|accommodation)\b)
   | (?<=\bGrade[ ]II)\*
@@ -178,6 +168,7 @@ FIRST: tuple[Rule, ...] = (
 
 EARLY: tuple[Rule, ...] = (
     rule(_STARRED, " star", "*"),
+    rule(_BLOOD, _blood, _BLOOD_WORDS),
     rule(
         r"(?<![\w\#])(?P<note>[A-G])(?P<sign>[\#b])(?P<minor>m)?(?P<seventh>7)?"
         r"(?=[ ](?:major|minor|maj|min|chord|scale)\b)"
@@ -195,7 +186,6 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<!\w)\.NET\b", "dot net", ".NET"),
     rule(_ABBREVIATED_AND, _and, "&"),
     rule(r"§§[ ]?", "sections ", "§§"),
-    rule(_KEY, _key, frozenset(_KEYS), ignore_case=True),
     rule(_OR, r"\g<first> or \g<second>", "/"),
     rule(r"\b(?P<first>and|either|neither)/(?P<second>n?or)\b", r"\g<first> \g<second>", ("/or", "/nor")),
     rule(r"(?<=\w[ ])\*(?=[ ]\w)", "star", "*"),
@@ -221,11 +211,7 @@ RULES: tuple[Rule, ...] = (
         _grade,
         tuple(f"{letter}-" for letter in "ABCDEF"),
     ),
-    rule(
-        r"(?<!\w)(?P<type>AB|[ABO])-(?=[ ]?(?:blood|$|[.,]))",
-        lambda match: f"{letters.spell(match['type'])} minus",
-        ("B-", "A-", "O-"),
-    ),
+    rule(r"(?<=\S)[ ]\|(?=[ ]\S)", ",", " | "),
     rule(_PLUS, " plus ", "+"),
     rule(_APPROXIMATELY, "about ", ("~", "∼")),
     rule(r"(?<=[\u2500-\u25ff])°|°(?=[\u2500-\u25ff])", " ", "°"),

@@ -45,6 +45,29 @@ _OPERATORS = {
     "!=": "not equal to",
     "@": "at",
 }
+_BOUND = rf"(?:===?|>=|<=|~=|!=|\^|~|<|>)[ ]?v?{_PART}(?:\.{_PART}){{0,3}}(?:\.[*x])?"
+_SPECIFIER = rf"""
+    (?<![\w<>=~!^]) (?: (?P<many>{_BOUND}(?:,[ ]?{_BOUND}){{1,4}})
+      | (?P<caret>(?:(?:\^|~=)[ ]?v?{_PART}|~v?{_PART}\.{_PART})(?:\.{_PART}){{1,3}})
+      | (?P<one>(?:>=|<=|~=|==|!=)[ ]?v?{_PART}(?:\.{_PART}){{1,3}}) ) (?![\w^*]|\.\d)
+  | (?<=[a-z\d\]])(?P<joined>{_BOUND}(?:,[ ]?{_BOUND}){{1,4}})(?![\w^*]|\.\d)
+"""
+"""Python >=3.9,<4.0; ^1.2.3."""
+_ONE_BOUND = lazy(r"(?P<operator>[^\w\s.,]+) ?v?(?P<number>[\d.]*\d)(?P<x>\.[*x])?")
+_BOUND_WORDS = {
+    ">=": "greater than or equal to",
+    "<=": "less than or equal to",
+    "~=": "compatible with",
+    "==": "equal to",
+    "===": "equal to",
+    "!=": "not equal to",
+    "<": "less than",
+    ">": "greater than",
+    "^": "caret",
+    "~": "tilde",
+}
+_SPECIFIED_BEFORE = lazy(rf"(?i:\b(?:{'|'.join(_PRODUCTS)}|requires?|version|pip install [\w-]+) ?$|[\"']$)")
+"""What a version is required of."""
 _SLASHED = r"(?<!\w)(?P<name>HTTP|TCP|IP|SOCKS|PS|OS)/(?P<number>\d(?:\.\d)?)(?!\w)"
 _EPISODE = r"(?<!\w)[Ss](?P<season>\d{1,2})[Ee](?P<episode>\d{1,3})(?!\w)"
 _DASHED = r"""
@@ -96,6 +119,19 @@ def _pinned(match: re.Match[str]) -> str:
     return f" {_OPERATORS[match['operator']]} {version(match['number'])}"
 
 
+def _specifier(match: re.Match[str]) -> str:
+    """Return bounds of a version in words. One bound of a number with a single point can also be a comparison."""
+    text = match[0]
+    if match["one"] and text.count(".") < 2 and not _SPECIFIED_BEFORE.search(match.string, 0, match.start()):
+        return text
+    words = []
+    for bound in _ONE_BOUND.finditer(text):
+        x = " point X" if bound["x"] else ""
+        words.append(f"{_BOUND_WORDS[bound['operator']]} {version(bound['number'])}{x}")
+    space = " " if re.match(r"[\w\]]", match.string[match.start() - 1 : match.start()]) else ""
+    return space + ", ".join(words)
+
+
 def _episode(match: re.Match[str]) -> str:
     return f"season {numbers.cardinal(int(match['season']))}, episode {numbers.cardinal(int(match['episode']))}"
 
@@ -108,6 +144,9 @@ def _dashed(match: re.Match[str]) -> str:
     name = letters.spell(match["name"]) if match["name"].islower() else match["name"]
     return f"{name} {words}{letter}{' ' if match[0].endswith('-') else ''}"
 
+
+EARLY: tuple[Rule, ...] = (rule(_SPECIFIER, _specifier, ("=", "^", "~", "<", ">")),)
+"""Run before code, in which the operators are read in another way."""
 
 RULES: tuple[Rule, ...] = (
     rule(

@@ -1,0 +1,68 @@
+"""Angle brackets that are no HTML: mentions and links of Slack, and placeholders such as <your-key>."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.patterns import lazy
+from server.text.tags import KNOWN
+
+_SLACK = lazy(
+    r"""
+    <(?: [@\#](?P<id>[A-Z][A-Z0-9]{2,14})(?:\|(?P<name>[^<>|\n]{1,80}))?
+      | !(?P<group>here|channel|everyone)(?:\|[^<>\n]{0,40})?
+      | !subteam\^\w{1,20}\|@?(?P<team>[^<>|\n]{1,80})
+      | (?:https?://|mailto:)[^\s<>|]{1,1000}\|(?P<link>[^<>|\n]{1,300})
+    )>
+    """,
+    re.VERBOSE,
+)
+"""<@U123>, <#C123|general>, <!here>, <https://x.com|the docs>."""
+_PLACEHOLDER = lazy(r"(?<![\w<])<(?P<name>[A-Za-z][A-Za-z0-9]{1,30}(?:[-_ ][A-Za-z0-9]{1,30}){0,6})>(?!>)(?!\w)")
+_ALSO_PLACEHOLDERS = frozenset("source title time address label data input link object param".split())
+"""Tags of HTML that are never left open without attributes."""
+_CLOSING = lazy(r"</([A-Za-z][\w\-]{0,30})")
+_INDENT = 12
+"""Maximum spaces before a tag that begins a line."""
+_JOINS = lazy(r"[-_ ]")
+_NOT_IN_NAME = frozenset(
+    "and or but class typename disabled hidden open required checked async defer controls muted loop".split()
+)
+"""Words of comparisons and of program code, and attributes."""
+_SOUNDS = frozenset(
+    "laugh laughs laughing laughter chuckle chuckles giggle giggles sigh sighs gasp gasps cough coughs sniffle "
+    "sniffles groan groans yawn yawns whisper whispers cry cries sob sobs breath breathe pause silence happy sad angry "
+    "sing".split()
+)
+"""Tags of other speech models."""
+
+
+def in_words(text: str) -> str:
+    """Return ``text`` with Slack's markup and placeholders as plain text."""
+    text = _SLACK.sub(_slack, text)
+    closed = frozenset(_CLOSING.findall(text))
+    return _PLACEHOLDER.sub(lambda match: _placeholder(match, closed), text)
+
+
+def _slack(match: re.Match[str]) -> str:
+    if match["link"]:
+        return match["link"]
+    name = match["name"] or match["group"] or match["team"] or match["id"]
+    return f"#{name}" if match[0].startswith("<#") else f"@{name}"
+
+
+def _placeholder(match: re.Match[str], closed: frozenset[str]) -> str:
+    """Return the words of a placeholder. A tag, and a single word that begins a line as a tag does, are unchanged.
+
+    closed: names of the tags that the text closes.
+    """
+    name = match["name"]
+    lower = name.lower()
+    words = _JOINS.split(name)
+    if name in closed or lower in _SOUNDS or any(word in _NOT_IN_NAME or len(word) < 2 for word in words):
+        return match[0]
+    before = match.string[max(0, match.start() - _INDENT) : match.start()]
+    begins_line = not before.rpartition("\n")[2].strip()
+    if len(words) == 1 and (begins_line or (lower in KNOWN and lower not in _ALSO_PLACEHOLDERS)):
+        return match[0]
+    return " ".join(words)

@@ -1,0 +1,52 @@
+"""Key combinations as words: Ctrl+C, Cmd-Shift-4, ⌘⇧P."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import letters, numbers
+from server.text.english.rules import Rule, rule
+
+_KEYS = {
+    "ctrl": "control",
+    "cmd": "command",
+    "alt": "alt",
+    "shift": "shift",
+    "win": "windows",
+    "fn": "F N",
+    "option": "option",
+    "control": "control",
+    "command": "command",
+}
+_SIGNS = {"⌘": "command", "⌥": "option", "⌃": "control", "⇧": "shift", "⌫": "delete", "⌦": "delete", "⎋": "escape"}
+_SIGNS |= {"⏎": "return", "↩": "return", "⇥": "tab", "⇪": "caps lock", "␣": "space", "⏏": "eject"}
+_ANY_KEY = "|".join(_KEYS)
+_KEY = rf"""
+    (?<!\w) (?![Ww]in-win) (?:{_ANY_KEY}) [ ]?[+\-][ ]? (?:(?:{_ANY_KEY})[ ]?[+\-][ ]?){{0,2}} \w{{1,10}} (?!\w)
+"""
+_SIGNED = rf"""
+    (?P<signs>(?:[{"".join(_SIGNS)}][ ]?\+?[ ]?){{1,5}})
+    (?P<key>[A-Za-z\d](?!\w)|(?<=\+)[A-Za-z]{{2,9}}(?!\w)|(?<![ ])[/=+\-](?=[\s,.;)]|$))?
+"""
+"""The signs of an Apple keyboard: ⌘C."""
+_NAMES = {"/": "slash", "=": "equals", "+": "plus", "-": "minus"}
+
+
+def _key(match: re.Match[str]) -> str:
+    names = re.split(r"[ ]?[+\-][ ]?", match[0])
+    return " ".join(_KEYS.get(name.lower(), letters.spell(name) if len(name) == 1 else name) for name in names)
+
+
+def _signed(match: re.Match[str]) -> str:
+    words = [_SIGNS[sign] for sign in match["signs"] if sign in _SIGNS]
+    key = match["key"]
+    if key:
+        words.append(
+            _NAMES.get(key) or (numbers.digits(key) if key.isdecimal() else key if len(key) > 1 else key.upper())
+        )
+    return f" {' '.join(words)}{' ' if match['signs'].endswith(' ') and not key else ''}"
+
+
+FIRST: tuple[Rule, ...] = (rule(_SIGNED, _signed, tuple(_SIGNS)),)
+
+RULES: tuple[Rule, ...] = (rule(_KEY, _key, frozenset(_KEYS), ignore_case=True),)
