@@ -50,70 +50,55 @@ TITLES: dict[str, str] = {
 BARE_TITLES = ("Mr", "Mrs", "Ms", "Mx", "Prof", "Mt", "Lt", "Sgt", "Capt", "Col")
 
 NUMBERED: dict[str, str] = {
-    "No": "number",
-    "no": "number",
-    "Nos": "numbers",
-    "nos": "numbers",
-    "Nr": "number",
-    "p": "page",
-    "pp": "pages",
-    "pg": "page",
-    "pgs": "pages",
-    "Fig": "figure",
-    "fig": "figure",
-    "Figs": "figures",
-    "figs": "figures",
-    "Eq": "equation",
-    "eq": "equation",
-    "Vol": "volume",
-    "vol": "volume",
-    "vols": "volumes",
-    "Ch": "chapter",
-    "ch": "chapter",
-    "chs": "chapters",
-    "Chs": "chapters",
-    "eqs": "equations",
-    "Chap": "chapter",
-    "chap": "chapter",
-    "Sec": "section",
-    "sec": "section",
-    "Art": "article",
-    "art": "article",
-    "Ex": "exercise",
-    "ex": "exercise",
-    "Ep": "episode",
-    "ep": "episode",
-    "Apt": "apartment",
-    "apt": "apartment",
-    "Ste": "suite",
-    "Rm": "room",
-    "rm": "room",
-    "Ext": "extension",
-    "ext": "extension",
-    "Pt": "part",
-    "pt": "part",
-    "Ln": "line",
-    "ll": "lines",
-    "Op": "opus",
-    "op": "opus",
-    "Tbl": "table",
-    "App": "appendix",
-    "Flt": "flight",
-    "Hwy": "highway",
-    "Rte": "route",
-    "Bldg": "building",
-    "Fl": "floor",
-    "Lvl": "level",
-    "lvl": "level",
-    "Lv": "level",
-    "Sc": "scene",
-    "sc": "scene",
-    "Pg": "page",
-    "Pp": "pages",
-    "lv": "level",
-    "Gr": "grade",
-    "St": "street",
-    "para": "paragraph",
+    short: word
+    for word, *shorts in (
+        line.split()
+        for line in """
+            number No no Nr
+            numbers Nos nos
+            page p pg Pg
+            pages pp pgs Pp
+            figure Fig fig
+            figures Figs figs
+            equation Eq eq
+            equations Eqs eqs
+            volume Vol vol
+            volumes Vols vols
+            chapter Ch ch Chap chap
+            chapters Chs chs
+            section Sec sec
+            sections Secs secs
+            article Art art
+            exercise Ex ex
+            episode Ep ep
+            apartment Apt apt
+            suite Ste ste
+            room Rm rm
+            extension Ext ext
+            part Pt pt
+            line Ln
+            lines ll
+            opus Op op
+            table Tbl tbl
+            appendix App
+            book Bk bk
+            flight Flt
+            highway Hwy
+            route Rte
+            building Bldg
+            floor Fl
+            level Lvl lvl Lv lv
+            scene Sc sc
+            grade Gr
+            street St
+            paragraph Para para
+            paragraphs Paras paras
+            elevation Elev elev
+            altitude Alt alt
+            distance Dist dist
+        """.strip().splitlines()
+    )
+    for short in shorts
 }
 """Abbreviations before a number."""
 
@@ -196,6 +181,14 @@ WORDS: dict[str, str] = {
     "approx.": "approximately",
     "approx": "approximately",
     "dept.": "department",
+    "intl.": "international",
+    "natl.": "national",
+    "b/t": "between",
+    "assoc. prof.": "associate professor",
+    "asst. prof.": "assistant professor",
+    "ed. by": "edited by",
+    "et seq.": "et seq",
+    "n.d.": "no date",
     "depts.": "departments",
     "univ.": "university",
     "est.": "established",

@@ -7,7 +7,6 @@ import re
 from server.text.english import dates, letters, numbers
 from server.text.english.abbreviation_words import (
     BARE_NUMBERED,
-    BARE_TITLES,
     COMPANIES,
     NUMBERED,
     STREETS,
@@ -40,7 +39,8 @@ _ALSO_WORDS = frozenset(
 )
 """Abbreviations that are words at the end of a sentence: "Call the ref."."""
 _NEVER_END = frozenset(
-    "e.g. i.e. a.k.a. vs. cf. ca. viz. approx. attn. tel. ref. incl. excl. est. orig. avg. min. max. vit.".split()
+    "e.g. i.e. a.k.a. vs. cf. ca. viz. approx. attn. tel. ref. incl. excl. est. orig. avg. min. max. vit. eds. assoc. "
+    "asst. intl. natl. esp.".split()
 ) | {"tel. no.", "phone no.", "ref. no.", "serial no."}
 """Abbreviations that never end a sentence, even before a capital."""
 _NAME = r"(?=[ ][A-Z])"
@@ -51,20 +51,17 @@ _COUNTIES = (
 ).split()
 """Counties that "Co." stands before."""
 _DOCTOR = rf"(?<![\w.])(?P<word>Dr|St)(?:\.{_NAME}|{_NAME})"
-_UPPER_TITLES = {"MR": "Mister", "MRS": "Missus", "MS": "Miz", "DR": "Doctor"}
 _ORDINAL_WORDS = (
     "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|[a-z]+teenth|[a-z]+ieth|"
     "[a-z]+ty-[a-z]+(?:st|nd|rd|th)"
 )
-_PLACE_BEFORE = lazy(rf"(?:(?<=[^.!?\n]\s)[A-Z][\w']+|\d(?:st|nd|rd|th)|\b(?:{_ORDINAL_WORDS}))\s$")
+_PLACE_BEFORE = lazy(rf"(?:(?<=[^.!?\n]\s)[A-Z][\w']+(?:[ ][JS]r\.)?|\d(?:st|nd|rd|th)|\b(?:{_ORDINAL_WORDS}))\s$")
 _PREPOSITION = lazy(
-    r"(?:^|[.!?:,;\"'(]\s?|\b(?:[Ii]n|[Aa]t|[Oo]n|[Tt]o|[Tt]he|[Aa]nd|[Oo]f|[Ff]or|[Bb]y|[Nn]ear|[Ff]rom|[Aa]sk|[Ss]ee|[Cc]all|"
+    r"(?:^|(?<![JS]r)[.!?:,;\"'(]\s?|\b(?:[Ii]n|[Aa]t|[Oo]n|[Tt]o|[Tt]he|[Aa]nd|[Oo]f|[Ff]or|[Bb]y|[Nn]ear|[Ff]rom|[Aa]sk|[Ss]ee|[Cc]all|"
     r"[Ww]ith|[Vv]isit|[Dd]ear|[Hh]i|[Hh]ello|[Tt]hanks|[Bb]ut|[Oo]r|[Tt]hen|[Ww]hen|[Ii]s|[Ww]as|[Mm]y|[Oo]ur|[Yy]es|[Nn]o)\s)$"
 )
-_TITLE = rf"(?<![\w.])(?P<word>{alternatives(TITLES)})\.{_NAME}|(?<![\w.&])(?P<bare>{'|'.join(BARE_TITLES)}){_NAME}"
-_PLACE_ALONE = r"(?<=[a-z][ ])Dr\.?(?=\s*[.,!?]?\s*$)"
+_PLACE_ALONE = r"(?:(?<=[a-z][ ])|(?<=[JS]r\.[ ]))Dr\.?(?=\s*[.,!?]?\s*$)"
 _TITLE_ALONE = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Prof)\.?(?=\s*[.,!?]?\s*$)"
-_TITLE_AND = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Messrs)\.?(?=[ ](?:and|&|or)[ ](?:Mr|Mrs|Ms|Dr|the|his|her)\b)"
 _NUMBERED = rf"""
     (?<![\w.])
     (?: (?P<word>{alternatives(NUMBERED)})\.[ ]?
@@ -112,7 +109,7 @@ _AGES = (
     r"\b(?P<before>(?:[Uu]nder|[Oo]ver))(?:-|(?<=\b[Tt]he[ ]under)[ ]|(?<=\b[Tt]he[ ]over)[ ])(?P<age>\d{1,3})s(?!\w)"
 )
 """under-16s."""
-_BORN = r"(?:(?<=\()|(?<=[,;][ ]))[bd]\.[ ](?=(?:c\.[ ]?)?(?:\d{1,2}[ ][A-Z]|[A-Z][a-z]+[ ]\d|1\d{3}|20\d\d))"
+_BORN = r"(?:(?<=\()|(?<=[,;][ ])|^)[bd]\.[ ](?=(?:c\.[ ]?)?(?:\d{1,2}[ ][A-Z]|[A-Z][a-z]+[ ]\d|1\d{3}|20\d\d))"
 """The dates of a life: b. 12 June 1901."""
 _NUMBER_OF = r"""
     \b (?P<noun>batch|model|order|phone|serial|part|case|item|unit|tracking|account|ref|reference|confirmation|policy
@@ -152,24 +149,12 @@ def _available(match: re.Match[str]) -> str:
     return match[0] if _follows_noun_marker(match) else f"{match['word']}vailable"
 
 
-def _forum(match: re.Match[str]) -> str:
-    """Return the beginning of a name on Reddit: u/spez, r/all."""
-    return f"{match['kind'].upper()} slash "
-
-
 def _place_alone(match: re.Match[str]) -> str:
     """Return "Drive" after a name: "on Oak Dr."."""
     before = match.string[max(0, match.start() - 24) : match.start()]
     if not _PLACE_BEFORE.search(before) or _PREPOSITION.search(before):
         return match[0]
     return "Drive" + _stop(match)
-
-
-def _title(match: re.Match[str]) -> str:
-    word = match["word"] or match["bare"]
-    if word in ("Sec", "Pt", "Fr", "Br", "Det", "Rep") and match.start() and match.string[match.start() - 1].isdigit():
-        return match[0]
-    return TITLES[word]
 
 
 def _street(match: re.Match[str]) -> str:
@@ -229,6 +214,10 @@ def _starts_sentence(match: re.Match[str]) -> bool:
     return re.search(r"(?:^|[.!?]\s)$", match.string[max(0, match.start() - 3) : match.start()]) is not None
 
 
+def _edition(match: re.Match[str]) -> str:
+    return "edition" + _stop(match)
+
+
 def _plural_age(text: str) -> str:
     return numbers.plural_number(numbers.cardinal(int(text)))
 
@@ -241,6 +230,13 @@ EARLY: tuple[Rule, ...] = (
     rule(_EXPIRES, "expires ", ("exp",)),
     rule(_AGES, lambda match: f"{match['before']} {_plural_age(match['age'])}", "digit letter"),
     rule(_BORN, lambda match: "born " if match[0][0] == "b" else "died ", ("b.", "d.")),
+    rule(r"(?<![\w.])fl\.[ ](?=(?:c\.[ ]?)?\d{3,4}(?!\d))", "flourished ", "fl."),
+    rule(r"(?<=\d(?:st|nd|rd|th)[ ])ed\.(?P<end>(?=[),;]|\s*$))?", _edition, "ordinal digit"),
+    rule(
+        r"\((?P<many>ed|eds)\.\)",
+        lambda match: f"({'editor' if match['many'] == 'ed' else 'editors'})",
+        ("(ed", "(eds"),
+    ),
     rule(_FEATURING, r"\g<before>featuring", ("ft", "feat")),
     rule(r"(?<!\w)Conf\.(?=[ ]?\#)", "confirmation", ("conf",)),
     rule(r"(?<!\w)401[ ]?\(?k\)?(?!\w)", "four oh one K", "401"),
@@ -271,14 +267,10 @@ EARLY: tuple[Rule, ...] = (
         first_words(f"{word}." for word in NUMBERED),
     ),
     rule(r"(?<=\d(?:st|nd|rd|th)[ ])[Ff]l\b\.?", "floor", ("fl",)),
-    rule(r"(?<!\w)(?P<word>[Pp])(?:t\b\.?|atient)[ ]c/o(?!\w)", r"\g<word>atient complains of", "c/o"),
-    rule(r"\b(?P<kind>no|family|medical|past|prior|social|surgical)[ ]hx(?!\w)", r"\g<kind> history", ("hx",)),
     rule(r"\bpop\.[ ](?=\d{3}|\d{1,3},\d)", "population ", "pop."),
     rule(r"(?<=[(\d][ ])inc\.(?=[ ](?:VAT|tax|GST|p&p|postage|[a-z]))|(?<=\()inc\.(?=[ ])", "including", "inc."),
     rule(r"(?<![\w/])(?<!\d[ ])(?P<word>[Ww])/(?=[a-z]{3,12}\b(?!/))", r"\g<word>ith ", ("w/", "W/")),
     rule(r"(?<!\w)[Ww]/[Ll](?=[ ](?:record|ratio))", "win-loss", ("w/l", "W/L")),
-    rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)(?=[ ][A-Za-z])", "-year-old", "y"),
-    rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)", " years old", "y"),
     rule(r"(?<!:\d\d[ ])(?:(?<=\d[ ])|(?<=\d[KMBTkmbn%][ ]))est\.(?=[ ]?[,;)]|\s*$)", "estimated", "est."),
     rule(rf"\b(?P<word>[Aa])vail\.(?=[ ](?:\d|{dates.MONTH}))", _available, "vail."),
     rule(r"(?<=[ap]m[ ])est(?=[ .,;)]|$)", "E S T", "est"),
@@ -286,19 +278,12 @@ EARLY: tuple[Rule, ...] = (
     rule(r"\borig\.(?=[ ](?:price|cost|version|copy|owner|box|packaging|date|plan)\b)", "original", "orig."),
     rule(r"\b[Oo]f[ ]Ed\.(?=[,;)]|[ ][a-z])", "of Education", "Ed."),
     rule(r"\bPs\.[ ](?=\d{1,3}(?!\d))", "Psalm ", "Ps."),
-    rule(r"(?<![\w/])(?P<kind>[ur])/(?=[A-Za-z]\w{2,20}(?![\w/]))", _forum, ("u/", "r/")),
     rule(
         r"(?P<count>\d[ ][a-z]{3,14}s)/(?P<per>min|hr|day|week|month|year|person|night|nostril)\b(?!/)",
         lambda match: f"{match['count']} per {_RATES.get(match['per'], match['per'])}",
         "/",
     ),
-    rule(
-        r"\b(?P<word>[Ss]tage[ ])(?P<number>IV|I{1,3})(?P<letter>[A-C])(?!\w)",
-        r"\g<word>\g<number> \g<letter>",
-        "stage",
-    ),
     rule(r"(?<=\bper[ ])gal\.", "gallon", "gal."),
-    rule(r"(?<=\d[ ])mm[ ]Hg(?!\w)", "mmHg", "mm Hg"),
     rule(r"(?<=\bnot[ ])incl\b\.?|(?<!\w)incl\b\.?(?=\s*(?:[),;]|$))", "included", ("incl",)),
     rule(r"(?<!\w)AA(?P<third>A)?(?=[ ](?:cells?|(?:rechargeable[ ])?batter(?:y|ies)|size))", _battery, "AA"),
 )
@@ -306,12 +291,6 @@ EARLY: tuple[Rule, ...] = (
 
 RULES: tuple[Rule, ...] = (
     rule(_HALF, _half, (". m.", ".m.")),
-    rule(r"(?<![\w.])Gen\.(?=[ ][A-Z](?!\w))", "Gen", "Gen."),
-    rule(
-        r"(?<![\w.])(?P<word>MR|MRS|MS|DR)\.?(?=[ ][A-Z])",
-        lambda match: _UPPER_TITLES[match["word"]],
-        first_words(_UPPER_TITLES),
-    ),
     rule(r"(?P<before>^|[a-z][ ])(?P<initial>[A-Z])\.(?=[ ][a-z]{3})", r"\g<before>\g<initial>", "initial"),
     rule(r"(?<![\w.])ST\.?(?=[ ][A-Z]{4})", "Saint", ("st",)),
     rule(_VERSUS, r"\g<first> versus ", (" v. ", " v ")),
@@ -334,19 +313,15 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(r"(?<!\w)nr\.?(?=[ ](?:the\b|[A-Z]))", "near", ("nr",)),
     rule(r"(?<=\w[ ])[Rr]e:(?=[ ])", "regarding", ("re:", "Re:")),
-    rule(r"(?<!\w)Rt\.?[ ]Hon\b\.?", "Right Honorable", ("rt",)),
-    rule(r"(?<!\w)Prof\.(?=[ ]of\b)", "Professor", ("prof",)),
     rule(
         r"(?<=[\w&][ ])(?P<word>Ltd|Utd|Plc)(?![\w.])",
         lambda match: COMPANIES[match["word"]],
         ("ltd", "utd", "plc"),
     ),
     rule(r"(?<!\w)d/b/a(?!\w)", "doing business as", "d/b/a"),
-    rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), first_words(_UPPER_TITLES)),
     rule(_DOCTOR, _doctor, ("dr", "st")),
-    rule(_TITLE, _title, first_words(TITLES)),
     rule(_PLACE_ALONE, _place_alone, ("dr",)),
-    rule(_TITLE_ALONE, lambda match: TITLES.get(match["word"], "Doctor"), first_words((*_UPPER_TITLES, "prof"))),
+    rule(_TITLE_ALONE, lambda match: TITLES.get(match["word"], "Doctor"), ("mr", "mrs", "ms", "dr", "prof")),
     rule(_STREET, _street, first_words(STREETS)),
     rule(_COMPANY, _company, first_words(COMPANIES)),
     rule(_COMPANY_BEFORE, lambda match: COMPANIES[match["word"]], first_words(COMPANIES)),

@@ -57,6 +57,16 @@ _OXIDATION = r"(?<=[a-z])\((?P<roman>I{1,3}|IV|VI{0,2})\)"
 """The charge of an ion: iron(III)."""
 _LONG = r"(?<![\w'\-.])(?:X{1,2}I{2,3}|VI{2,3}|X{1,2}VI{0,3}|X{1,2}I[VX]|XXI)(?![\w'\-])(?<!\bXV)"
 """A numeral of three and more letters that stands alone: XVI."""
+_LISTED = r"""
+    (?<![\w.'–\-]) (?P<first>I{1,3}|IV|VI{0,3}|IX|X{1,2}I{0,3})
+    (?P<others>(?:,[ ](?:I{1,3}|IV|VI{0,3}|IX|X{1,2}I{0,3})(?!\w)){0,8}) (?P<link>,?[ ](?:and|or|&)[ ])
+    (?P<last>I{1,3}|IV|VI{0,3}|IX|X{1,2}I{0,3}) (?![\w'–\-])
+"""
+"""I, II and III."""
+_BRACKETED = r"(?<![\w()])\((?P<roman>[ivx]{1,6})\)(?:[ ]?(?P<to>[-–])[ ]?\((?P<last>[ivx]{1,6})\))?(?P<next>[ ]?)"
+_BRACKETED_LIST = lazy(r"\((?:ii|iii|iv|vi|vii|viii|ix|xi|xii)\)")
+_LOWER = lazy(r"x{0,3}(?:ix|iv|vi{0,3}|i{1,3})|x{1,3}")
+_NOT_ENUMERATED = lazy(r"(?:and|or|to|above|below|are|is|apply|applies|of|in|through|were|was|has|have)\b|[.,;:)]|$")
 _AFTER_ONE = lazy(r"\s*(?:$|[.,:;)!?\-]|(?:of|and|or|to|in|is|was|has|diabetes|error|errors|by|on)\b)")
 _LOWER_CASE = frozenset("chapter part act scene page pages volume vol section appendix".split())
 """Words before numerals in lower case: page iv."""
@@ -105,6 +115,26 @@ def _king(match: re.Match[str]) -> str:
     return f"{match['word']}the {numbers.ordinal(value(roman))}{after}"
 
 
+def _listed(match: re.Match[str]) -> str:
+    """Return a list of numerals in words. Lists of single letters, "I and X", are unchanged."""
+    numerals = [*re.findall(r"[IVX]+", match["first"] + match["others"]), match["last"]]
+    if not any(len(numeral) > 1 for numeral in numerals):
+        return match[0]
+    *words, last = (numbers.cardinal(value(numeral)) for numeral in numerals)
+    return f"{', '.join(words)}{match['link'].replace('&', 'and')}{last}"
+
+
+def _bracketed(match: re.Match[str]) -> str:
+    """Return "(ii)" as "two". A letter such as "(i)" is a numeral if the text has another one."""
+    if not _BRACKETED_LIST.search(match.string) or not _LOWER.fullmatch(match["roman"]):
+        return match[0]
+    words = numbers.cardinal(value(match["roman"].upper()))
+    if match["to"]:
+        words += f" to {numbers.cardinal(value(match['last'].upper()))}"
+    after = _NOT_ENUMERATED.match(match.string, match.end())
+    return words + (match["next"] if after or match["to"] else ", ")
+
+
 def _person(match: re.Match[str]) -> str:
     names = match["names"]
     if names.split()[0] not in FIRST_NAMES:
@@ -130,7 +160,11 @@ def _span(match: re.Match[str]) -> str:
     return f"{numbers.cardinal(value(match['start']))} to {numbers.cardinal(value(match['end']))}"
 
 
+EARLY: tuple[Rule, ...] = (rule(_BRACKETED, _bracketed, ("(i", "(v", "(x")),)
+"""Run before letters in brackets are read as an enumeration."""
+
 RULES: tuple[Rule, ...] = (
+    rule(_LISTED, _listed, "roman"),
     rule(
         r"(?<!\w)(?P<roman>X{0,3}(?:IX|IV|VI{0,3}|I{1,3}|X))th(?!\w)",
         lambda match: numbers.ordinal(value(match["roman"])),

@@ -211,7 +211,7 @@ RULES: tuple[Rule, ...] = (
         _grade,
         tuple(f"{letter}-" for letter in "ABCDEF"),
     ),
-    rule(r"(?<=\S)[ ]\|(?=[ ]\S)", ",", " | "),
+    rule(r"(?<=[\w)\]%])[ ]\|(?=[ ]\S)", ",", " | "),
     rule(_PLUS, " plus ", "+"),
     rule(_APPROXIMATELY, "about ", ("~", "∼")),
     rule(r"(?<=[\u2500-\u25ff])°|°(?=[\u2500-\u25ff])", " ", "°"),

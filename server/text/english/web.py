@@ -145,11 +145,17 @@ def _lowered(words: str) -> str:
     return " ".join(word if len(word) == 1 else word.lower() for word in words.split())
 
 
+def _forum(match: re.Match[str]) -> str:
+    """Return the beginning of a name on Reddit: u/spez, r/all."""
+    return f"{match['kind'].upper()} slash "
+
+
 RULES: tuple[Rule, ...] = (
     rule(_CODE, lambda match: f"number {letters.spell(' '.join(match['code']))}", "#"),
     rule(_PROMPT, _prompt, "@"),
     rule(_MAIL, _mail, "@"),
     rule(_URL, _url, ("dotted", "://", "localhost:")),
     rule(_HASHTAG, _hashtag, "#"),
+    rule(r"(?<![\w/.\-])(?P<kind>[ur])/(?=[A-Za-z]\w{2,20}(?![\w/]))", _forum, ("u/", "r/")),
     rule(_MENTION, lambda match: f"at {speak_pieces(match['name'])}", "@"),
 )

@@ -1,0 +1,63 @@
+"""Abbreviations of medical notes as words: pt c/o SOB, 400 mg PO q8h prn, BID, 54 y/o, stage IIIB."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import letters, numbers
+from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
+
+_EVERY = r"(?<![\w.])[qQ](?P<count>\d{1,2})(?:[-–](?P<to>\d{1,2}))?[ ]?(?P<unit>h(?:ou)?rs?|h|H|d)(?!\w)"
+_EVERY_UNITS = {"h": "hours", "d": "days"}
+_TIMES_A_DAY = r"(?<![\w.\-])(?P<word>(?i:[btq]id|qhs|prn)|NPO|[btq]\.i\.d\.)(?![\w\-])"
+_DOSE_BEFORE = lazy(
+    r"(?:\d[ ]?(?:mg|mcg|µg|g|ml|mL|cc|units?|IU|tabs?|caps?|puffs?|drops?|gtts?)\b"
+    r"|\b(?:tab|tablet|cap|capsule|puff|drop|dose)s?\b"
+    r"|\b(?:PO|IV|IM|SC|SQ|SL|PR|po|daily|take|apply|inhale|inject|ointment|cream|solution)\b)[^.!?]{0,40}$",
+    re.IGNORECASE,
+)
+_DOSE_AFTER = lazy(r"[ ](?:with|x[ ]?\d|for[ ]\d|prn|PRN|dosing|before|after)\b")
+_BREATH = r"(?<![\w.\-])SOB(?![\w\-])"
+_ILLNESS = lazy(
+    r"\b(?:c/o|complains|pt|patients?|denies|chest|cough|fevers?|exertion|dyspnea|edema|wheez\w+|nausea|dizz\w+|asthma|COPD"
+    r"|palpitations|symptoms?|lungs?|oxygen|lying|syncope)\b",
+    re.IGNORECASE,
+)
+
+
+def _every(match: re.Match[str]) -> str:
+    """Return how often a dose is given: q8h is "every eight hours"."""
+    to = f" to {numbers.cardinal(int(match['to']))}" if match["to"] else ""
+    return f"every {numbers.cardinal(int(match['count']))}{to} {_EVERY_UNITS[match['unit'][0].lower()]}"
+
+
+def _times_a_day(match: re.Match[str]) -> str:
+    """Return the letters of a dosage. BID and bid are also words."""
+    word = match["word"]
+    dosed = _DOSE_BEFORE.search(match.string, max(0, match.start() - 60), match.start())
+    if word.upper() in ("BID", "TID", "QID") and not (dosed or _DOSE_AFTER.match(match.string, match.end())):
+        return match[0]
+    return letters.spell(word.replace(".", ""))
+
+
+RULES: tuple[Rule, ...] = (
+    rule(r"(?<!\w)(?P<word>[Pp])(?:t\b\.?|atient)[ ]c/o(?!\w)", r"\g<word>atient complains of", "c/o"),
+    rule(_EVERY, _every, "letter digit"),
+    rule(
+        _TIMES_A_DAY,
+        _times_a_day,
+        ("bid", "tid", "qid", "qhs", "prn", "npo", "b.i.d", "t.i.d", "q.i.d"),
+    ),
+    rule(_BREATH, lambda match: "S O B" if _ILLNESS.search(match.string) else match[0], ("sob",)),
+    rule(r"\b(?P<kind>no|family|medical|past|prior|social|surgical)[ ]hx(?!\w)", r"\g<kind> history", ("hx",)),
+    rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)(?=[ ][A-Za-z])", "-year-old", "y"),
+    rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)", " years old", "y"),
+    rule(
+        r"\b(?P<word>[Ss]tage[ ])(?P<number>IV|I{1,3})(?P<letter>[A-C])(?!\w)",
+        r"\g<word>\g<number> \g<letter>",
+        "stage",
+    ),
+    rule(r"(?<=\d[ ])mm[ ]Hg(?!\w)", "mmHg", "mm Hg"),
+)
+"""Run before numbers and units are put into words."""
