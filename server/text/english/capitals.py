@@ -48,6 +48,10 @@ _SPECIAL_WORDS = {
     "QoQ": "quarter over quarter",
     "MoM": "month over month",
 }
+_SIGN_FOR_LETTER = (
+    r"(?<![\w$])(?:(?P<head>[A-Z][a-z]{0,9})\$(?P<tail>[a-z]{1,9}|AP)|(?P<first>[A-Z])!(?P<last>[a-z]{2,3}))(?![\w$!])"
+)
+"""Ke$ha, P!nk."""
 _UNCHANGED = "OAuth LaTeX DevOps ViT LoRA".split()
 """Words with several capitals that are read as they are written."""
 _SPECIAL = rf"(?<![\w'])(?P<word>{alternatives([*_SPECIAL_WORDS, *_UNCHANGED])})(?P<tail>'?s)?(?!\w)"
@@ -174,6 +178,10 @@ def _mixed(match: re.Match[str]) -> str:
     return f"{letters.spell(head) if len(head) == 1 else head} {spoken}"
 
 
+def _sign_for_letter(match: re.Match[str]) -> str:
+    return f"{match['head']}s{match['tail'].lower()}" if match["head"] else f"{match['first']}i{match['last']}"
+
+
 def _special(match: re.Match[str]) -> str:
     return _SPECIAL_WORDS.get(match["word"], match["word"]) + (match["tail"] or "")
 
@@ -182,7 +190,10 @@ def _without_hyphens(match: re.Match[str]) -> str:
     return _SMALL_LETTER.sub(lambda letter: letter[0].upper(), match[0]).replace("-", " ")
 
 
-EARLY: tuple[Rule, ...] = (rule(_ALL_CAPITALS, _sentence, "capitals"),)
+EARLY: tuple[Rule, ...] = (
+    rule(_SIGN_FOR_LETTER, _sign_for_letter, ("$", "!")),
+    rule(_ALL_CAPITALS, _sentence, "capitals"),
+)
 """Run before all other rules."""
 
 RULES: tuple[Rule, ...] = (
@@ -191,6 +202,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"^IT(?=[ ](?:was|seemed|took|came)[ ].{40})", "It", ("it",)),
     rule(_LINE, _line, "capitals"),
     rule(_ALONE, _alone, "capitals"),
+    rule(r"(?<![\w'])(?P<letter>[B-HJ-Z])(?P<name>[B-Z][aeiou])(?!\w)", r"\g<letter> \g<name>", "capitals"),
     rule(_MIXED, _mixed, "hump"),
     rule(_MIXED_AHEAD, lambda match: f"{letters.spell(match['letters'])} {match['tail']}", "capitals"),
     rule(r"(?<![\w.])OK(?!\w)", "okay", "ok"),

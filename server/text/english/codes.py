@@ -56,7 +56,7 @@ _MIXED = r"""
 """
 _SPELLED = lazy(r"[A-Z]\d+-|-[A-Z]+\d|-.*-|[A-Z]\d+[A-Z]|\d[A-Z]+\d|[A-Z]{2,}-?\d{4,}|[A-Z]\d{4,}|\d{3,}[A-Z]")
 """Matches a code, X7K9 or AB-1234, but not a name with a number, A320 or COVID-19."""
-_NOT_SPELLED = lazy(r"\d+[A-Z]{1,4}|[A-Z]+-\d{1,3}")
+_NOT_SPELLED = lazy(r"\d+[A-Z]{1,4}|[A-Z]+-\d{1,3}|\d+-\d+(?:V(?:AC|DC)?|W|A|MB|GB|TB|HP|HZ|MM|KG)")
 _MIN_CHANGES = 2
 """Minimum changes between letters and digits in the name of a commit."""
 _FOLLOWED = 8

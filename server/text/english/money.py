@@ -87,6 +87,9 @@ SCALES = {
     "t": "trillion",
     "T": "trillion",
     "tn": "trillion",
+    "trn": "trillion",
+    "bln": "billion",
+    "mln": "million",
 }
 SCALE_WORDS = "hundred thousand million billion trillion lakh crore".split()
 _PER = {
@@ -190,7 +193,10 @@ _PACKAGE = lazy(
 """What a large amount describes, also with a word between: "the two billion dollar relief package"."""
 _DETERMINER = lazy(r"(?:\b(?:an?|the|its|their|his|her|our|this|that|new)|'s)[ ]$", re.IGNORECASE)
 _SYMBOL = alternatives(CURRENCIES)
-_SCALE = rf"(?:[ -]?(?P<word>{'|'.join(SCALE_WORDS)})\b|[ ]?(?P<letter>bn|Bn|mn|tn|mil|MM|mm|[KkMmBbTt])(?![\w$%]))?"
+_SCALE = rf"""
+    (?: [ -]?(?P<word>{"|".join(SCALE_WORDS)})\b
+      | [ ]?(?P<letter>bn|Bn|bln|mn|mln|trn|tn|mil|MM|mm|[KkMmBbTt])(?![\w$%]) )?
+"""
 _NUMBER = r"\d+(?:,\d{2,3})*(?:\.\d+)?|\.\d+"
 _QUANTITY = r"1(?:0*[kKMB]|00+|0{0,2}(?:,000)+)"
 """The quantity of a rate: "$5/1M tokens", "$2/1,000 words". Any other number after a slash may be a second price."""

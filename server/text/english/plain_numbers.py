@@ -61,6 +61,15 @@ _SPACED_COUNT = r"""
 """12 651 reviews."""
 _COMMA_DECIMAL = r"(?<![\w.,])\d{1,3}(?:\.\d{3})+,\d{1,2}(?![\w,]|\.\d)"
 """1.234,56: the decimal comma after dots between groups."""
+_UNIT_AFTER = r"(?=[ ]?(?:°|(?:km|cm|mm|kg|mg|ml|dl|cl|l|g|m|ha|kWh?|V|A|W|[MGk]?Hz|bar|h|min)(?!\w)))"
+_CERTAIN_COMMA = rf"""
+    (?<![\w.,$€£¥#:/()\[\-]) (?P<whole>0|[1-9]\d{{0,2}}),(?P<part>
+        \d{{1,2}}{_UNIT_AFTER} | (?<=\b0,)\d{{1,6}} | (?<=\b\d,)\d{{4,12}}
+      | (?<=[≈=]\d,)\d{{1,2}} | (?<=[≈=][ ]\d,)\d{{1,2}} ) (?![\w,]|\.\d|[ ]?[-–][ ]?\d)
+  | (?P<before>\b(?i:pi|value|result|average|mean|grade|GPA|rate)[ ](?:is|was|of|=)[ ])
+    (?P<number>\d{{1,3}},\d{{1,2}}) (?![\w,]|\.\d|[ ]?[-–][ ]?\d)
+"""
+"""36,6 °C; 0,5; 3,14159: a comma that cannot divide thousands or a list."""
 _INDIAN_GROUPS = r"(?<![\w.,])\d{1,2}(?:,\d{2})+,\d{3}(?![\d,])"
 """12,34,567: lakhs and crores."""
 _EURO = r"(?=[ ]?(?:€|EUR\b|euros?\b))"
@@ -72,6 +81,12 @@ _EURO_NEEDS = ("€", "eur", "euro", "euros")
 def _percent(match: re.Match[str]) -> str:
     words = numbers.number(match["number"]) + (f" to {numbers.number(match['to'])}" if match["to"] else "")
     return f"{_SIGNS.get(match['sign'] or '', '')}{words} {'per mille' if match['mark'] == '‰' else 'percent'}"
+
+
+def _certain_comma(match: re.Match[str]) -> str:
+    if match["number"]:
+        return match["before"] + match["number"].replace(",", ".")
+    return f"{match['whole']}.{match['part']}"
 
 
 def _points(match: re.Match[str]) -> str:
@@ -130,6 +145,7 @@ FIRST: tuple[Rule, ...] = (
     rule(r"(?<![\w.,])(?P<whole>\d{1,3}),(?P<part>\d{1,2})(?=[ ]?%)", r"\g<whole>.\g<part>", "digit %"),
     rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", ""), "digit."),
     rule(_COMMA_DECIMAL, lambda match: match[0].replace(".", "").replace(",", "."), "digit."),
+    rule(_CERTAIN_COMMA, _certain_comma, ","),
     rule(_INDIAN_GROUPS, lambda match: match[0].replace(",", ""), ","),
     rule(_SPACED_GROUPS, lambda match: match[0].replace(" ", ""), " 000"),
     rule(_SPACED_COUNT, r"\g<first>\g<second>", "digit space digit"),

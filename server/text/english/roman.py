@@ -64,7 +64,7 @@ _LISTED = r"""
 """
 """I, II and III."""
 _BRACKETED = r"(?<![\w()])\((?P<roman>[ivx]{1,6})\)(?:[ ]?(?P<to>[-–])[ ]?\((?P<last>[ivx]{1,6})\))?(?P<next>[ ]?)"
-_BRACKETED_LIST = lazy(r"\((?:ii|iii|iv|vi|vii|viii|ix|xi|xii)\)")
+_BRACKETED_LIST = lazy(r"\((?:ii|iii|iv|vii|viii)\)")
 _LOWER = lazy(r"x{0,3}(?:ix|iv|vi{0,3}|i{1,3})|x{1,3}")
 _NOT_ENUMERATED = lazy(r"(?:and|or|to|above|below|are|is|apply|applies|of|in|through|were|was|has|have)\b|[.,;:)]|$")
 _AFTER_ONE = lazy(r"\s*(?:$|[.,:;)!?\-]|(?:of|and|or|to|in|is|was|has|diabetes|error|errors|by|on)\b)")

@@ -19,7 +19,7 @@ fl. oz. fluid ounce|fl oz fluid ounce|sq. ft. square foot|pcs piece|pc piece|pts
 ly light year|rpm revolution per minute|RPM revolution per minute|bpm beat per minute|BPM beat per minute
 wpm word per minute|fps frame per second|FPS frame per second|mol mole|kB/s kilobyte per second|ct carat
 cwt hundredweight|mmol millimole|µmol micromole|μmol micromole|nmol nanomole|pmol picomole|mEq milliequivalent
-kts knot|ov over|ovs over|nmi nautical mile|nits nit
+parsec parsec|kpc kiloparsec|Mpc megaparsec|Gpc gigaparsec|kts knot|ov over|ovs over|nmi nautical mile|nits nit
 """
 _IRREGULAR = {
     "Lbs": ("pound", "pounds"),
@@ -45,6 +45,10 @@ _IRREGULAR = {
     "MPH": ("mile per hour", "miles per hour"),
     "kph": ("kilometer per hour", "kilometers per hour"),
     "kmh": ("kilometer per hour", "kilometers per hour"),
+    "VAC": ("volt A C", "volts A C"),
+    "VDC": ("volt D C", "volts D C"),
+    "V AC": ("volt A C", "volts A C"),
+    "V DC": ("volt D C", "volts D C"),
     "psi": ("P S I", "P S I"),
     "PSI": ("P S I", "P S I"),
     "ppm": ("part per million", "parts per million"),
@@ -141,6 +145,8 @@ PER = {
     "gal": "gallon",
     "person": "person",
     "ha": "hectare",
+    "mol": "mole",
+    "mmol": "millimole",
     "in": "inch",
 }
 """Units that may follow a unit and a slash: km/h."""

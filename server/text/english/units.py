@@ -1,4 +1,4 @@
-"""Numbers with units as words: 5 km, 20°C, 16GB, 60 mph, 9.8 m/s², 5'7", 1920x1080, 4K."""
+"""Numbers with units as words: 5 km, 20°C, 16GB, 60 mph, 9.8 m/s², 250mg/5ml, 4K."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.english.unit_words import NEEDS_SPACE, PER, POWERS, RATES, UNITS
 from server.text.patterns import lazy
 
-_NUMBER = rf"(?:{numbers.NUMBER}|\.\d+)"
-_FRACTION = r"\d+[ -]\d/\d{1,2}|\d+/\d+|\d*[ ]?[½⅓⅔¼¾⅛⅜⅝⅞]"
-_NOT_NOUNS = (
+NUMBER = rf"(?:{numbers.NUMBER}|\.\d+)"
+FRACTION = r"\d+[ -]\d/\d{1,2}|\d+/\d+|\d*[ ]?[½⅓⅔¼¾⅛⅜⅝⅞]"
+NOT_NOUNS = (
     "and|or|to|in|on|at|of|for|from|with|by|is|was|are|were|per|a|an|the|as|if|but|each|every|more|less|than|later|"
     "earlier|ago|away|below|above|before|after|into|because|until|when|while|which|that"
 )
-_SIZE_WORDS = "long|high|tall|wide|deep|thick|old|apart|off|down|up|north|south|east|west"
+SIZE_WORDS = "long|high|tall|wide|deep|thick|old|apart|off|down|up|north|south|east|west"
 _MEASURE = rf"""
     (?P<sign>(?<![\w)])[-+−±~])?
-    (?<![\w.,/:]) (?P<number>{_NUMBER}|{_FRACTION})
-    (?:[ ]?(?:-|–|to|x|×)[ ]?(?P<to>\d+[ ]\d/\d{{1,2}}|{_NUMBER})(?:[ ]?[x×][ ]?(?P<depth>{_NUMBER}))?)?
+    (?<![\w.,/:]) (?P<number>{NUMBER}|{FRACTION})
+    (?:[ ]?(?:-|–|to|x|×)[ ]?(?P<to>\d+[ ]\d/\d{{1,2}}|{NUMBER})(?:[ ]?[x×][ ]?(?P<depth>{NUMBER}))?)?
     (?P<space>[ ]|-)?
     (?:
         (?P<unit>{alternatives(UNITS)})
@@ -27,31 +27,14 @@ _MEASURE = rf"""
         (?:/(?P<per>{alternatives(PER)})(?P<per_power>[²³]|\^?[23])?(?:/(?P<also_per>{alternatives(PER)}))?)?
         (?![\w/°])(?!'\w) (?(per)|(?:\.(?=[ ][a-z\d(]|,))?)
     )
-    (?P<noun>(?=[ ](?!(?:{_NOT_NOUNS}|{_SIZE_WORDS})\b)[a-z]{{3}}))?
+    (?P<noun>(?=[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS})\b)[a-z]{{3}}))?
 """
 _DEGREES = rf"""
     (?P<sign>(?<![\w)])[-+−])?
-    (?<![\w.,]) (?P<number>{_NUMBER}) (?:[ ]?°?[ ]?[-–][ ]?(?P<below>[-−])?(?P<to>{_NUMBER}))?
+    (?<![\w.,]) (?P<number>{NUMBER}) (?:[ ]?°?[ ]?[-–][ ]?(?P<below>[-−])?(?P<to>{NUMBER}))?
     [ ]?(?:°|º|degrees?[ ](?=[CF]\b))(?:[ ]?(?P<scale>[CFKNSEW](?!\w)|celsius|fahrenheit))?
 """
-_FEET = r"""
-    (?<![\w.]) (?P<feet>\d+) [ ]?(?:'|′|ft\.?|feet)[ ]?
-    (?P<inches>\d+(?:\.\d+)?) [ ]?(?:\"|''|″|in(?:ches|\.)?(?!\w)|(?![\w:]))
-    (?P<by>[ ]?[x×][ ]?(?=\d))?
-"""
-_INCHES = rf"""
-    (?P<article>\b(?:[Aa]n?|[Tt]he|[Mm]y|[Hh]er|[Hh]is|[Oo]ur|[Tt]heir|[Tt]his|[Tt]hat|[Yy]our)[ ])?
-    (?<![\w."])(?:(?P<from>\d{{1,3}})[-–](?!\d/))?(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ]\d|$)
-"""
-_FOOT_SIZES = rf"(?<![\w.'])(?P<sides>{_NUMBER}'(?:[ ]?[x×][ ]?{_NUMBER}'){{1,2}})(?!\w)"
-_FOOT_ALONE = r"""
-    (?<![\w.'])(?P<number>\d+)'
-    (?=[ ](?:long|wide|tall|high|deep|apart|above|below
-      | from[ ]the[ ](?:edge|wall|ground|top|bottom|floor|ceiling|road|curb|line))\b)
-"""
-_FOOT_END = r"(?P<verb>(?:\bis|'s|\bare|'m|'re)[ ])(?P<number>[3-7])'(?=[.!?]?\s*$)"
-"""She's 5'."""
-_VOLTS_AMPS = rf"(?<![\w.])(?P<volts>{_NUMBER})[ ]?V(?P<link>[ ]?[/,@]?[ ]?)(?P<amps>{_NUMBER})[ ]?A(?!\w)"
+_VOLTS_AMPS = rf"(?<![\w.])(?P<volts>{NUMBER})[ ]?V(?P<link>[ ]?[/,@]?[ ]?)(?P<amps>{NUMBER})[ ]?A(?!\w)"
 _FOOD = (
     "vanilla|sugar|butter|flour|milk|cream|water|oil|salt|pepper|vinegar|honey|cheese|rice|broth|stock|baking|brown|white|"
     "chopped|diced|grated|shredded|soy|lemon|lime|olive|vegetable|cinnamon|ginger|garlic|parsley|oats|raisins|nuts|walnuts|"
@@ -68,7 +51,7 @@ _COOKS = {
     "pt": "pint",
 }
 _KITCHEN = rf"""
-    (?<![\w.,/]) (?P<number>{_FRACTION}|{_NUMBER}) [ ] (?P<unit>{"|".join(_COOKS)})\b\.? (?=[ ](?:{_FOOD})\b)
+    (?<![\w.,/]) (?P<number>{FRACTION}|{NUMBER}) [ ] (?P<unit>{"|".join(_COOKS)})\b\.? (?=[ ](?:{_FOOD})\b)
 """
 """1 t vanilla, 2 c sugar."""
 _DOSE = r"""
@@ -89,19 +72,27 @@ _WEATHER_BEFORE = lazy(
 _WEATHER_AFTER = lazy(r" (?:outside|inside|today|tonight|tomorrow|right now|this (?:morning|afternoon|evening|week))\b")
 _POUNDS = r"(?<![\w.#])(?P<number>\d{1,4})\#(?P<noun>(?=[ ](?:bag|sack|box|test|line)))?(?=[\s.,;!?]|$)"
 """150#: pounds."""
-_CRATE = r"(?<![\w.])(?P<long>\d+)[ ]?L[ ]?[x×][ ]?(?P<wide>\d+)[ ]?W(?:[ ]?[x×][ ]?(?P<high>\d+)[ ]?H)?(?!\w)"
 _KARATS = frozenset("9 10 14 18 22 24".split())
 _JEWELRY = lazy(r"\b(?:gold|ring|chain|necklace|bracelet|earrings?)\b", re.IGNORECASE)
 _RUNS = lazy(r"[ ](?:run|race|walk|PR|PB)\b")
 _STONE = r"(?<![\w.])(?P<stone>\d{1,2})[ ]?st\.?[ ](?P<pounds>\d{1,2})[ ]?lbs?\b\.?"
 """14st 3lb."""
-_LUMBER = r"(?<![\w.])(?P<width>\d{1,2})x(?P<height>\d{1,2})s(?!\w)"
-"""2x4s."""
-_FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
-_SIZES = rf"""
-    (?<![\w.]) (?P<width>{_NUMBER}) [ ]?[x×][ ]? (?P<height>{_NUMBER}) (?:[ ]?[x×][ ]?(?P<depth>{_NUMBER}))?
-    (?!\w|\.\d|[\^⁰¹²³⁴-⁹⁻])(?![ ]?=)
+_BYTES = frozenset("KB kB MB GB TB PB KiB MiB GiB TiB".split())
+_LARGEST_DENOMINATOR = 4
+_ASTRONOMY = lazy(
+    r"\b(?:stars?|stellar|galax\w+|clusters?|nebulae?|parsecs?|Earth|Sun|Milky Way|light[- ]years?|ly|AU|redshift)\b"
+)
+"""Words beside which "pc" is a parsec and not a piece."""
+_PAIR = rf"""
+    (?<=[\d½⅓⅔¼¾⅛⅜⅝⅞])(?P<space>[ ]?)(?P<unit>{alternatives(UNITS)})[ ]?/[ ]?
+    (?=[\d½¼¾⅓⅔][\d.,]{{0,6}}[ ]?[½¼¾⅓⅔]?[ ]?(?:{alternatives(UNITS)})(?![\w/]))
 """
+"""The first of two amounts: 250g/9oz."""
+_VIDEO = r"""
+    (?<![\w.,]) (?P<size>[248]K|\d{3,4}[pi])
+    (?: [ ]?[/@][ ]?(?=\d{2,3}(?:\.\d+)?[ ]?(?:Hz|fps|FPS)(?!\w)) | (?P<rate>24|25|30|50|60|120)(?!\w) )
+"""
+"""4K/120Hz, 1080p60."""
 _TIMES = frozenset(("second", "minute", "hour"))
 _NUMBERED_PLACE = lazy(
     r"(?<!\w)(?:exit|room|gate|apt|apartment|suite|seat|unit|flat|bus|route|highway)[ ]$",
@@ -111,11 +102,6 @@ _NUMBERED_PLACE = lazy(
 _PLACE = lazy(
     r"\b(?:track|platform|terminal|pier|dock|lane|zone|section|row|level|floor|locker|aisle|coach|block|berth)[ ]$"
 )
-_SIZES_IN_WORDS = rf"""
-    (?<![\w.]) (?P<width>{_NUMBER}) [ ]?×[ ]? (?P<height>{_NUMBER})
-    (?=[ -](?:f(?:oo|ee)t|inch(?:es)?|(?:centi|milli|[cm])?m(?:et(?:er|re)s?)?|yards?|miles?|pixels?|grid|matrix|table|
-    board|photos?|prints?)\b)
-"""
 _ARTICLE = lazy(r"(?<!\w)[Aa]n?[ ]$")
 _SCALES = {
     "c": " Celsius",
@@ -127,10 +113,6 @@ _SCALES = {
     "w": " west",
 }
 _RESOLUTIONS = r"(?<![\w.,])(?P<number>\d{3,4})(?P<kind>p|i)(?!\w)"
-_INCH_SIZES = rf"""
-    (?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<width>{_NUMBER})(?:"|″)? [ ]?[x×][ ]?
-    (?P<height>{_NUMBER})(?:"|″)(?=[\s.,;!?)]|$)
-"""
 _THOUSANDS = rf"""
     (?<![\w.,$€£]) (?P<number>{numbers.NUMBER}) (?P<scale>[KkMB]|bn) (?P<more>\+)? (?![\w'])
     (?P<noun>(?=[ ][a-z]{{2,}}))?
@@ -150,11 +132,14 @@ def _measure(match: re.Match[str]) -> str:
         return f"{numbers.cardinal(int(over))} over {numbers.cardinal(int(under))} {UNITS[unit][1]}"
     if unit == "in" and (match.string[match.end() :][:1] == "-" or (match["space"] == " " and not _is_inches(match))):
         return match[0]
+    if unit == "pc" and ("." in text or _ASTRONOMY.search(match.string)):
+        unit = "parsec"
     describes = (
         match["noun"] is not None and _ARTICLE.search(match.string, max(0, match.start() - 3), match.start())
     ) or match["space"] == "-"
-    one = describes or _one(match["to"] or text)
-    noun = UNITS[unit][0 if one else 1]
+    one = describes or is_one(match["to"] or text)
+    between = _between(unit, text)
+    noun = UNITS[unit][0 if one and not between else 1]
     power = (match["power"] or "").lstrip("^")
     if power:
         noun = f"{POWERS[power]} {noun}"
@@ -162,9 +147,21 @@ def _measure(match: re.Match[str]) -> str:
         noun += f" per {_powered(PER[match['per']], (match['per_power'] or '').lstrip('^'))}"
     if match["also_per"]:
         noun += f" per {PER[match['also_per']]}"
-    words = _words(text) + _upper(match)
+    words = between or in_words(text) + _upper(match)
     stop = "." if unit.endswith(".") and _ends_sentence(match) else ""
     return f"{_sign(match['sign'])}{words}{'-' if match['space'] == '-' else ' '}{noun}{stop}"
+
+
+def _between(unit: str, text: str) -> str:
+    """Return memory in use as "twelve of sixteen", and two frequencies as "fifty or sixty". Fractions give ""."""
+    top, slash, bottom = text.partition("/")
+    if not slash or not (top.isdecimal() and bottom.isdecimal()):
+        return ""
+    if unit.endswith("Hz"):
+        return f"{numbers.number(top)} or {numbers.number(bottom)}"
+    if unit in _BYTES and int(bottom) > _LARGEST_DENOMINATOR and int(top) <= int(bottom):
+        return f"{numbers.number(top)} of {numbers.number(bottom)}"
+    return ""
 
 
 def _powered(unit: str, power: str) -> str:
@@ -191,14 +188,16 @@ def _upper(match: re.Match[str]) -> str:
         return ""
     by = re.search(r"[x×]", match[0][: match.end("to") - match.start()])
     depth = f" by {numbers.number(match['depth'])}" if match["depth"] else ""
-    return f" {'by' if by else 'to'} {_words(match['to'])}{depth}"
+    return f" {'by' if by else 'to'} {in_words(match['to'])}{depth}"
 
 
-def _one(text: str) -> bool:
+def is_one(text: str) -> bool:
+    """Return whether a unit after the number ``text`` is singular."""
     return numbers.is_one(text) or text in "½⅓⅔¼¾⅛⅜⅝⅞" or re.fullmatch(r"\d+/\d+", text) is not None
 
 
-def _words(text: str) -> str:
+def in_words(text: str) -> str:
+    """Return a number or a fraction as typed in words."""
     from server.text.english.fractions import mixed
 
     return mixed(text.replace("-", " ")) if re.search(r"[/½⅓⅔¼¾⅛⅜⅝⅞]", text) else numbers.number(text)
@@ -217,26 +216,6 @@ def _degrees(match: re.Match[str]) -> str:
     return f"{_sign(match['sign'])}{words} {noun}{scale}"
 
 
-def _feet(match: re.Match[str]) -> str:
-    by = " by " if match["by"] else ""
-    return f"{numbers.number(match['feet'])} foot {numbers.number(match['inches'])}{by}"
-
-
-def _inches(match: re.Match[str]) -> str:
-    if match.string.count('"', 0, match.start()) % 2:
-        return match[0]
-    article = match["article"] or ""
-    describes = article and re.match(
-        rf"[ ](?!(?:{_NOT_NOUNS}|{_SIZE_WORDS})\b)[A-Za-z]", match.string[match.end() :][:10]
-    )
-    start = f"{numbers.number(match['from'])} to " if match["from"] else ""
-    return f"{article}{start}{_words(match['number'])} {'inch' if describes or _one(match['number']) else 'inches'}"
-
-
-def _foot_sizes(match: re.Match[str]) -> str:
-    return f"{' by '.join(map(numbers.number, re.findall(_NUMBER, match['sides'])))} feet"
-
-
 def _volts_amps(match: re.Match[str]) -> str:
     volts, amps = numbers.plural(match["volts"], "volt", "volts"), numbers.plural(match["amps"], "amp", "amps")
     return f"{volts}{' at' if '@' in match['link'] else ','} {amps}"
@@ -244,7 +223,7 @@ def _volts_amps(match: re.Match[str]) -> str:
 
 def _kitchen(match: re.Match[str]) -> str:
     one = _COOKS[match["unit"]]
-    return f"{_words(match['number'])} {one if _one(match['number']) else f'{one}s'}"
+    return f"{in_words(match['number'])} {one if is_one(match['number']) else f'{one}s'}"
 
 
 def _dose(match: re.Match[str]) -> str:
@@ -271,37 +250,15 @@ def _pounds(match: re.Match[str]) -> str:
     return f"{numbers.number(match['number'])} {'pound' if match['noun'] is not None else 'pounds'}"
 
 
-def _crate(match: re.Match[str]) -> str:
-    high = f" by {numbers.number(match['high'])} high" if match["high"] else ""
-    return f"{numbers.number(match['long'])} long by {numbers.number(match['wide'])} wide{high}"
+def _video(match: re.Match[str]) -> str:
+    size = match["size"]
+    words = f"{numbers.grouped(size[:-1])} {size[-1].upper()}"
+    return f"{words} {match['rate']}" if match["rate"] else f"{words} at "
 
 
 def _stone(match: re.Match[str]) -> str:
     pounds = numbers.plural(match["pounds"], "pound", "pounds")
     return f"{numbers.cardinal(int(match['stone']))} stone {pounds}"
-
-
-def _lumber(match: re.Match[str]) -> str:
-    height = numbers.plural_number(numbers.cardinal(int(match["height"])))
-    return f"{numbers.cardinal(int(match['width']))} by {height}"
-
-
-def _inch_sizes(match: re.Match[str]) -> str:
-    article = match["article"] or ""
-    describes = article and re.match(r"[ ][a-z]", match.string[match.end() : match.end() + 2])
-    sides = f"{numbers.number(match['width'])} by {numbers.number(match['height'])}"
-    return f"{article}{sides} {'inch' if describes else 'inches'}"
-
-
-def _sizes(match: re.Match[str]) -> str:
-    if " × " in match[0] and not match["depth"]:
-        return match[0]
-    sides = [side for side in (match["width"], match["height"], match["depth"]) if side]
-    return " by ".join(map(_side, sides))
-
-
-def _side(text: str) -> str:
-    return numbers.grouped(text) if len(text) in (3, 4) and text.isdecimal() else numbers.number(text)
 
 
 def _thousands(match: re.Match[str]) -> str:
@@ -330,30 +287,16 @@ RULES: tuple[Rule, ...] = (
     rule(_DOSE, _dose, "digit unit"),
     rule(_TEMPERATURE, _temperature, "digit unit"),
     rule(_POUNDS, _pounds, "#"),
-    rule(_CRATE, _crate, "digit unit"),
     rule(_VOLTS_AMPS, _volts_amps, "digit unit"),
-    rule(_LUMBER, _lumber, "digit x"),
+    rule(_VIDEO, _video, ("digit p", "digit K", "digit letter")),
+    rule(_PAIR, r"\g<space>\g<unit>, ", "/"),
     rule(_STONE, _stone, "digit letter"),
-    rule(_FOOT_SIZES, _foot_sizes, "digit mark"),
-    rule(_FOOT_END, lambda match: match["verb"] + numbers.plural(match["number"], "foot", "feet"), "digit mark"),
-    rule(_FOOT_ALONE, lambda match: numbers.plural(match["number"], "foot", "feet"), "digit mark"),
-    rule(_FEET, _feet, ("digit mark", "ft", "feet")),
     rule(_DEGREES, _degrees, ("°", "º", "degree", "degrees"), ignore_case=True),
     rule(
         r"(?<!\w)(?:[2-6]G|[23]D)(?!\w)", lambda match: f"{numbers.cardinal(int(match[0][0]))} {match[0][1]}", "digit G"
     ),
     rule(_MEASURE, _measure, "digit unit"),
-    rule(_INCH_SIZES, _inch_sizes, ("digit x", '" x', '"x', "×")),
-    rule(_SIZES, _sizes, "digit x"),
-    rule(_SIZES_IN_WORDS, r"\g<width> by \g<height>", "×"),
-    rule(_INCHES, _inches, "digit mark"),
-    rule(
-        r"(?P<article>\b[Aa]n?[ ])(?P<number>\d+)'(?=[ ][a-z])",
-        lambda match: f"{match['article']}{numbers.number(match['number'])} foot",
-        "digit mark",
-    ),
     rule(rf"(?<![\w/])(?:{alternatives(RATES)})(?![\w/])", lambda match: RATES[match[0]], first_words(RATES)),
-    rule(_FOOT, lambda match: numbers.plural(match["number"], "foot", "feet"), "′"),
     rule(_RESOLUTIONS, lambda match: f"{numbers.grouped(match['number'])} {match['kind'].upper()}", "digit p"),
     rule(_THOUSANDS, _thousands, "digit K"),
     rule(

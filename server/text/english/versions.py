@@ -76,8 +76,7 @@ _DASHED = r"""
 """
 _NAME_BEFORE = lazy(r"\b[A-Z][A-Za-z]+ $")
 _ENGINES = frozenset(("V6", "V8", "V10", "V12"))
-_ENGINE_AROUND = lazy(r"\b(?:engines?|motors?|hp|horsepower|torque|turbo|twin|diesel|cars?|cylinders?)\b")
-"""Words beside which these are no versions. V8 is never one: it is also an engine of JavaScript."""
+"""Engines, of cars and of JavaScript. A version would have a small v."""
 _SPOKEN_STAGES = {"rc": "R C", "lts": "L T S", "a": "A", "b": "B"}
 
 
@@ -99,7 +98,7 @@ def _suffix(match: re.Match[str]) -> str:
 
 
 def _v(match: re.Match[str]) -> str:
-    if match[0] == "V8" or (match[0] in _ENGINES and _ENGINE_AROUND.search(match.string)):
+    if match[0] in _ENGINES:
         return f"V {numbers.cardinal(int(match['number']))}"
     if match["v"] == "V" and "." not in match[0] and _NAME_BEFORE.search(match.string, 0, match.start()):
         return f"V {numbers.grouped(match['number'])}"

@@ -1,0 +1,131 @@
+"""Feet, inches and sizes as words: 5'7", a 27" monitor, 8' x 10', 1920x1080, 2x4s, 48L x 40W."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import numbers
+from server.text.english.rules import Rule, rule
+from server.text.english.units import FRACTION, NOT_NOUNS, NUMBER, SIZE_WORDS, in_words, is_one
+from server.text.patterns import lazy
+
+_FEET = r"""
+    (?<![\w.]) (?P<feet>\d+) [ ]?(?:'|′|ft\.?|feet)[ ]?
+    (?P<inches>\d+(?:\.\d+)?) [ ]?(?:\"|''|″|in(?:ches|\.)?(?!\w)|(?![\w:]))
+    (?P<by>[ ]?[x×][ ]?(?=\d))?
+"""
+_INCHES = rf"""
+    (?P<article>\b(?:[Aa]n?|[Tt]he|[Mm]y|[Hh]er|[Hh]is|[Oo]ur|[Tt]heir|[Tt]his|[Tt]hat|[Yy]our)[ ])?
+    (?<![\w."])(?:(?P<from>\d{{1,3}})[-–](?!\d/))?(?P<number>{NUMBER}|{FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ]\d|$)
+"""
+_FOOT_SIZES = rf"(?<![\w.'])(?P<sides>{NUMBER}'(?:[ ]?[x×][ ]?{NUMBER}'){{1,2}})(?!\w)"
+_FOOT_ALONE = r"""
+    (?<![\w.'])(?P<number>\d+)'
+    (?=[ ](?:long|wide|tall|high|deep|apart|above|below
+      | from[ ]the[ ](?:edge|wall|ground|top|bottom|floor|ceiling|road|curb|line))\b)
+"""
+_FOOT_END = r"(?P<verb>(?:\bis|'s|\bare|'m|'re)[ ])(?P<number>[3-7])'(?=[.!?]?\s*$)"
+"""She's 5'."""
+_CRATE = r"(?<![\w.])(?P<long>\d+)[ ]?L[ ]?[x×][ ]?(?P<wide>\d+)[ ]?W(?:[ ]?[x×][ ]?(?P<high>\d+)[ ]?H)?(?!\w)"
+_LUMBER = r"(?<![\w.])(?P<width>\d{1,2})x(?P<height>\d{1,2})s(?!\w)"
+"""2x4s."""
+_FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
+_MATCH_MINUTE = (
+    r"(?<![\w.])(?P<minute>\d{1,3})(?:\+(?P<added>\d{1,2}))?['′](?![\w\"'′]|[ ](?:tall|long|wide|high|deep))"
+)
+_MATCH = lazy(r"\b(?:goals?|scor\w+|equali[sz]\w+|penalt\w+|booked|substitut\w+|free[- ]kick|half[- ]time|og)\b")
+"""Words of football, where 23' is a minute."""
+_SIZES = rf"""
+    (?<![\w.]) (?P<width>{NUMBER}) [ ]?[x×][ ]? (?P<height>{NUMBER}) (?:[ ]?[x×][ ]?(?P<depth>{NUMBER}))?
+    (?!\w|\.\d|[\^⁰¹²³⁴-⁹⁻])(?![ ]?=)
+"""
+_SIZES_IN_WORDS = rf"""
+    (?<![\w.]) (?P<width>{NUMBER}) [ ]?×[ ]? (?P<height>{NUMBER})
+    (?=[ -](?:f(?:oo|ee)t|inch(?:es)?|(?:centi|milli|[cm])?m(?:et(?:er|re)s?)?|yards?|miles?|pixels?|grid|matrix|table|
+    board|photos?|prints?)\b)
+"""
+_INCH_SIZES = rf"""
+    (?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<width>{NUMBER})(?:"|″)? [ ]?[x×][ ]?
+    (?P<height>{NUMBER})(?:"|″)(?=[\s.,;!?)]|$)
+"""
+
+
+def _feet(match: re.Match[str]) -> str:
+    by = " by " if match["by"] else ""
+    return f"{numbers.number(match['feet'])} foot {numbers.number(match['inches'])}{by}"
+
+
+def _inches(match: re.Match[str]) -> str:
+    if match.string.count('"', 0, match.start()) % 2:
+        return match[0]
+    article = match["article"] or ""
+    describes = article and re.match(
+        rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS})\b)[A-Za-z]", match.string[match.end() :][:10]
+    )
+    start = f"{numbers.number(match['from'])} to " if match["from"] else ""
+    return f"{article}{start}{in_words(match['number'])} {'inch' if describes or is_one(match['number']) else 'inches'}"
+
+
+def _match_minute(match: re.Match[str]) -> str:
+    if not _MATCH.search(match.string):
+        return match[0]
+    added = f" plus {numbers.cardinal(int(match['added']))}" if match["added"] else ""
+    return f"{numbers.cardinal(int(match['minute']))}{added} minutes"
+
+
+def _foot_sizes(match: re.Match[str]) -> str:
+    return f"{' by '.join(map(numbers.number, re.findall(NUMBER, match['sides'])))} feet"
+
+
+def _crate(match: re.Match[str]) -> str:
+    high = f" by {numbers.number(match['high'])} high" if match["high"] else ""
+    return f"{numbers.number(match['long'])} long by {numbers.number(match['wide'])} wide{high}"
+
+
+def _lumber(match: re.Match[str]) -> str:
+    height = numbers.plural_number(numbers.cardinal(int(match["height"])))
+    return f"{numbers.cardinal(int(match['width']))} by {height}"
+
+
+def _inch_sizes(match: re.Match[str]) -> str:
+    article = match["article"] or ""
+    describes = article and re.match(r"[ ][a-z]", match.string[match.end() : match.end() + 2])
+    sides = f"{numbers.number(match['width'])} by {numbers.number(match['height'])}"
+    return f"{article}{sides} {'inch' if describes else 'inches'}"
+
+
+def _sizes(match: re.Match[str]) -> str:
+    if " × " in match[0] and not match["depth"]:
+        return match[0]
+    sides = [side for side in (match["width"], match["height"], match["depth"]) if side]
+    return " by ".join(map(_side, sides))
+
+
+def _side(text: str) -> str:
+    return numbers.grouped(text) if len(text) in (3, 4) and text.isdecimal() else numbers.number(text)
+
+
+EARLY: tuple[Rule, ...] = (
+    rule(_MATCH_MINUTE, _match_minute, "digit mark"),
+    rule(_CRATE, _crate, "digit unit"),
+    rule(_LUMBER, _lumber, "digit x"),
+    rule(_FOOT_SIZES, _foot_sizes, "digit mark"),
+    rule(_FOOT_END, lambda match: match["verb"] + numbers.plural(match["number"], "foot", "feet"), "digit mark"),
+    rule(_FOOT_ALONE, lambda match: numbers.plural(match["number"], "foot", "feet"), "digit mark"),
+    rule(_FEET, _feet, ("digit mark", "ft", "feet")),
+)
+"""Run before other units."""
+
+RULES: tuple[Rule, ...] = (
+    rule(_INCH_SIZES, _inch_sizes, ("digit x", '" x', '"x', "×")),
+    rule(_SIZES, _sizes, "digit x"),
+    rule(_SIZES_IN_WORDS, r"\g<width> by \g<height>", "×"),
+    rule(_INCHES, _inches, "digit mark"),
+    rule(
+        r"(?P<article>\b[Aa]n?[ ])(?P<number>\d+)'(?=[ ][a-z])",
+        lambda match: f"{match['article']}{numbers.number(match['number'])} foot",
+        "digit mark",
+    ),
+    rule(_FOOT, lambda match: numbers.plural(match["number"], "foot", "feet"), "′"),
+)
+"""Run after other units, some of which have an inch or an x."""
