@@ -93,6 +93,8 @@ _STARTER = lazy(
 _INITIAL_BEFORE = lazy(
     r"(?:[A-Z][a-z]+|[A-Z]{2,}|^|[\"(,;:]|\b(?:[Bb]y|[Aa]nd|[Oo]f|[Ff]rom|[Ww]ith|[Tt]o|[Aa]uthor|[Ii]s|[Ww]as)|[.!?])\s?$"
 )
+_SUBJECT = r"(?:^|(?<=^[Ss]ubject:[ ]))(?:(?:RE|Re|re|FWD?|Fwd?|fwd?):[ ]?){1,6}(?=\S)"
+"""The beginning of the subject of a mail: Re: Fwd:."""
 _VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.?[ ](?=[A-Z][a-z])"
 _RATES = {"min": "minute", "hr": "hour"}
 _NOUN_BEFORE = lazy(r"\b(?:no|little|any|without|of) $", re.IGNORECASE)
@@ -218,6 +220,11 @@ def _edition(match: re.Match[str]) -> str:
     return "edition" + _stop(match)
 
 
+def _subject(match: re.Match[str]) -> str:
+    marks = dict.fromkeys(re.findall(r"[a-z]+", match[0].lower()))
+    return " ".join("Regarding:" if mark == "re" else "Forwarded:" for mark in marks) + " "
+
+
 def _plural_age(text: str) -> str:
     return numbers.plural_number(numbers.cardinal(int(text)))
 
@@ -313,6 +320,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(r"(?<!\w)nr\.?(?=[ ](?:the\b|[A-Z]))", "near", ("nr",)),
     rule(r"(?<=\w[ ])[Rr]e:(?=[ ])", "regarding", ("re:", "Re:")),
+    rule(_SUBJECT, _subject, ("re", "fw", "fwd")),
     rule(
         r"(?<=[\w&][ ])(?P<word>Ltd|Utd|Plc)(?![\w.])",
         lambda match: COMPANIES[match["word"]],

@@ -85,6 +85,25 @@ _CITY = rf"""
 """Austin, TX."""
 
 
+_LIVES = (
+    r"liv(?:e|es|ed|ing)|mov(?:e|es|ed|ing)(?:[ ]back)?|resid(?:e|es|ed|ing)|born|raised|grew[ ]up|based|located"
+    r"|relocat\w+|stationed|drove|driving|flew|flying|farm|ranch|town|county|residents?|somewhere|family|college"
+)
+_STATE = "|".join(state for state in STATES if state not in ("LA", "DC"))
+_STATE_BY_CONTEXT = rf"""
+    (?<!\w) (?P<before> (?:{_LIVES})[ ](?:(?:down|up|out|over|back|here)[ ])?(?:in|to|from)[ ]
+        (?:(?:eastern|western|northern|southern|central|rural|upstate)[ ])?
+      | [Ff]rom[ ](?=[A-Z]{{2}}[ ](?:to|or|and)[ ][A-Z]{{2}}\b) )
+    (?P<state>{_STATE}) (?:(?P<link>[ ](?:to|or|and)[ ])(?P<second>{_STATE}))? (?![\w'\-]|[ ][A-Z]{{2}})
+"""
+"""She lives in OR; from OR to WA."""
+
+
+def _state_by_context(match: re.Match[str]) -> str:
+    second = f"{match['link']}{STATES[match['second']]}" if match["second"] else ""
+    return f"{match['before']}{STATES[match['state']]}{second}"
+
+
 def _city(match: re.Match[str]) -> str:
     city, state = match["place"].split(", ")
     return f"{city}, {STATES[state]}"
@@ -121,6 +140,7 @@ RULES: tuple[Rule, ...] = (
     rule(_FLOOR_DOOR, _floor_door, "digit-"),
     rule(_ZIP, _zip, "digit zip"),
     rule(_CITY, _city, "capitals"),
+    rule(_STATE_BY_CONTEXT, _state_by_context, "capitals"),
     rule(_DIRECTION, lambda match: _DIRECTIONS[match["direction"]], ("digit direction", "ordinal digit")),
     rule(_NUMBER, lambda match: numbers.grouped(match[0]), map(str.lower, _STREETS)),
     rule(_DOOR, _door, _DOORS),

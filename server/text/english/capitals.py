@@ -57,6 +57,13 @@ _UNCHANGED = "OAuth LaTeX DevOps ViT LoRA".split()
 _SPECIAL = rf"(?<![\w'])(?P<word>{alternatives([*_SPECIAL_WORDS, *_UNCHANGED])})(?P<tail>'?s)?(?!\w)"
 _COUNTRY = lazy(r"(?:(?<=^)|(?<=\bTHE ))US(?= )")
 """The country, not the pronoun, in a line of capitals: "US TROOPS", "THE US"."""
+_TEST = r"""
+    (?:(?<=\b[Tt]he[ ])|(?<=\b[Mm]y[ ])|(?<=\b[Hh]er[ ])|(?<=\b[Hh]is[ ])|(?<=\b[Yy]our[ ]))(?:SAT|ACT)s?(?![\w'\-])
+  | (?<![\w'\-]) (?:SAT|ACT)
+    (?=(?:[/ ](?:SAT|ACT))?[ ](?:scores?|exams?|tests?|prep|practice|math|section|word|results)\b)
+"""
+"""Tests before college."""
+_OPERATING_ROOM = r"(?<=\b[Tt]he[ ])OR(?!\w|'\w|[ ](?:operat\w+|gate|clause|condition|keyword|function|symbol|of)\b)"
 _SPELLED_HYPHENS = r"""
     \b (?:[B-Z]|[A-Z][ ][A-Z]|A(?=[ ][AEFHILMNORSX])) [ ][A-Z] (?:-\w+)+    # not the article of "A U-turn"
   | (?<=\w)-(?=[A-Z][ ][A-Z]\b)
@@ -65,6 +72,8 @@ _SPELLED_HYPHENS = r"""
 _SMALL_LETTER = lazy(r"-[a-z](?!\w)")
 _FEW = 2
 _WORD = lazy(r"[A-Z][A-Z']*")
+_LIST = lazy(r"[A-Z]{2,5}(?:, [A-Z]{2,5})+(?:,? (?:AND|OR) [A-Z]{2,5})?[.!?]?")
+"""A list, of which each word can be an acronym: PIN, SIM, LED."""
 _SEPARATE = lazy(r"(?<![\w'@/\\#&])(?<!\w[._])[A-Z][A-Z']*(?![\w@/\\&]|[._]\w)")
 """A word that is no part of an address or a code."""
 _ABBREVIATED = frozenset(
@@ -81,9 +90,11 @@ _BEFORE_NAME = frozenset("mr mrs dr prof capt sgt col lt".split())
 
 
 def _line(match: re.Match[str]) -> str:
-    """Return several words in capitals as ordinary words, if any of them is an ordinary word."""
+    """Return several words in capitals as ordinary words, if any of them is an ordinary word and this is no list."""
     words = _WORD.findall(match[0])
     long = [word for word in words if len(word) > 1]
+    if _LIST.fullmatch(match[0]) or len(words) > 2 * len(long):  # or letters that are spelled
+        return match[0]
     if (len(long) < _FEW and len(words) < _FEW + 1) or not any(map(_ordinary, long)):
         return match[0]
     if all(word in LETTERS or word in CUSTOM for word in long):
@@ -95,6 +106,8 @@ def _line(match: re.Match[str]) -> str:
 
 def _sentence(match: re.Match[str]) -> str:
     """Return a text in capitals with its ordinary words in lower case, which the other rules expect."""
+    if _LIST.fullmatch(match[0].strip()):
+        return match[0]
     text = _COUNTRY.sub("U S", match[0])
     words = _SEPARATE.findall(text)
     if sum(map(_ordinary, words)) < _FEW:
@@ -182,6 +195,10 @@ def _sign_for_letter(match: re.Match[str]) -> str:
     return f"{match['head']}s{match['tail'].lower()}" if match["head"] else f"{match['first']}i{match['last']}"
 
 
+def _test(match: re.Match[str]) -> str:
+    return letters.spell_plural(match[0][:-1]) if match[0].endswith("s") else letters.spell(match[0])
+
+
 def _special(match: re.Match[str]) -> str:
     return _SPECIAL_WORDS.get(match["word"], match["word"]) + (match["tail"] or "")
 
@@ -200,6 +217,8 @@ RULES: tuple[Rule, ...] = (
     rule(_SPECIAL, _special, first_words((*_SPECIAL_WORDS, *_UNCHANGED))),
     rule(r"(?<!\w)(?P<mc>Ma?c)(?P<name>[A-Z]{3,20})(?P<tail>'S)?(?!\w)", _mc, ("Mc", "Mac")),
     rule(r"^IT(?=[ ](?:was|seemed|took|came)[ ].{40})", "It", ("it",)),
+    rule(_TEST, _test, ("sat", "act", "sats", "acts")),
+    rule(_OPERATING_ROOM, "O R", ("or",)),
     rule(_LINE, _line, "capitals"),
     rule(_ALONE, _alone, "capitals"),
     rule(r"(?<![\w'])(?P<letter>[B-HJ-Z])(?P<name>[B-Z][aeiou])(?!\w)", r"\g<letter> \g<name>", "capitals"),

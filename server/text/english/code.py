@@ -207,6 +207,8 @@ _DASHED = r"""
     (?: (?<![^\s(\[`=|/]) | (?<=[\s(\[,=/]["']) | (?<=^["']) ) --[a-zA-Z][\w\-]{0,40} (?![\w\-]|'\w)
   | (?<=[^\s.?!\]][ ]) -[a-zA-Z]{1,2} (?![\w\-])
 """
+_MODE = r"(?<!\w)(?P<command>chmod[ ](?:-R[ ])?|umask[ ]|mode[ ])(?P<mode>[0-7]{3,4})(?!\w|[.,]\d)"
+"""chmod 755."""
 _COMMANDS = (
     "awk|base64|bash|bc|cat|column|curl|cut|diff|egrep|fold|fzf|grep|gunzip|gzip|head|jq|kubectl|less|md5sum|more|nc|patch"
     "|perl|pbcopy|python3?|rev|rg|sed|sh|sha256sum|shuf|sort|sudo|tac|tail|tar|tee|tr|uniq|wc|xargs|xclip|yq|zcat"
@@ -258,6 +260,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"<(?P<file>[\w/]{1,40}(?:\.h(?:pp)?)?)>(?=\s|$)", lambda match: f" {paths.speak_path(match['file'])}", "<"),
     rule(r"(?<!\w)\$\{?(?P<name>[A-Za-z_]\w{1,60})\}?", lambda match: f"dollar {identifier(match['name'])}", "$"),
     rule(r"(?<=count|Count|COUNT)\(\*\)", " star", "(*"),
+    rule(_MODE, lambda match: match["command"] + numbers.digits(match["mode"]), ("chmod", "umask", "mode")),
     rule(_PIPED, " pipe ", " | "),
     rule(_UNION, " or ", " | "),
     rule(_CALL, _call, "call"),
