@@ -85,6 +85,11 @@ _CITY = rf"""
 """Austin, TX."""
 
 
+_WIND = r"""
+    (?P<before>\b(?:[Ww]inds?|[Gg]usts?|[Hh]eading|[Ss]wells?|[Bb]lowing)[ ](?:from[ ])?(?:the[ ])?)
+    (?P<wind>(?:[NS]|[NESW](?=[NS]))?[NS][EW])(?!\w)
+"""
+"""Wind NNW."""
 _LIVES = (
     r"liv(?:e|es|ed|ing)|mov(?:e|es|ed|ing)(?:[ ]back)?|resid(?:e|es|ed|ing)|born|raised|grew[ ]up|based|located"
     r"|relocat\w+|stationed|drove|driving|flew|flying|farm|ranch|town|county|residents?|somewhere|family|college"
@@ -97,6 +102,11 @@ _STATE_BY_CONTEXT = rf"""
     (?P<state>{_STATE}) (?:(?P<link>[ ](?:to|or|and)[ ])(?P<second>{_STATE}))? (?![\w'\-]|[ ][A-Z]{{2}})
 """
 """She lives in OR; from OR to WA."""
+
+
+def _wind(match: re.Match[str]) -> str:
+    first, *others = (_DIRECTIONS[each].lower() for each in match["wind"])
+    return f"{match['before']}{first}{'-' if len(others) > 1 else ''}{''.join(others)}"
 
 
 def _state_by_context(match: re.Match[str]) -> str:
@@ -140,6 +150,7 @@ RULES: tuple[Rule, ...] = (
     rule(_FLOOR_DOOR, _floor_door, "digit-"),
     rule(_ZIP, _zip, "digit zip"),
     rule(_CITY, _city, "capitals"),
+    rule(_WIND, _wind, "capitals"),
     rule(_STATE_BY_CONTEXT, _state_by_context, "capitals"),
     rule(_DIRECTION, lambda match: _DIRECTIONS[match["direction"]], ("digit direction", "ordinal digit")),
     rule(_NUMBER, lambda match: numbers.grouped(match[0]), map(str.lower, _STREETS)),

@@ -14,8 +14,8 @@ _PIECE_MOVE = r"[KQRBN][a-h]?[1-8]?x?[a-h][1-8]"
 _PAWN_MOVE = r"[a-h](?:x[a-h])?[1-8](?:=[QRBN])?"
 _CASTLE = r"(?:O-O-O|O-O|0-0-0|0-0)"
 _ANY = rf"(?:{_PIECE_MOVE}|{_PAWN_MOVE}|{_CASTLE})[+\#]?"
-SAN = rf"(?:{_PIECE_MOVE}|{_CASTLE})[+#]?[!?]{{0,2}}(?!\w)"
-"""A move in standard algebraic notation that begins with a capital."""
+NEXT_MOVE = lazy(rf"(?:{_PIECE_MOVE}|{_CASTLE})(?![^\W\d])|[KQRBNO][\w\-]{{0,4}}$")
+"""A move that begins with a capital, or what can become one, after the number of a move."""
 _MOVE = rf"""
     (?:(?<![\w.])(?P<number>\d{{1,3}})(?P<dots>\.(?:\.\.)?)[ ]?)?
     (?<![\w\-/=]) (?: (?P<piece>[KQRBN])(?P<from>[a-h]?[1-8]?)(?P<takes>x)?(?P<to>[a-h][1-8])

@@ -192,7 +192,7 @@ _DOTTED = rf"(?<![\w.])(?:{_NAMESPACES.replace(' ', '|')})(?:\.[a-z_]\w{{0,60}})
 _JOINED = r"(?<![\w.@/\-])[A-Za-z_]\w{1,40}(?:\.[A-Za-z_]\w{1,40}){1,6}(?![\w@/\-]|\.\w)"
 _INDEXED = r"(?<![\w.])[a-z_]\w{0,60}\[[\w.:'\"\-]{1,40}\]"
 _PLURAL = lazy(r"\w+\((?:s|es)\)")
-_FUNCTION = lazy(r"[fghFGH]\([a-z0-9](?:, ?[a-z0-9]){0,3}\)")
+_FUNCTION = lazy(r"[fghFGH]\([a-z0-9](?:, ?[a-z0-9]){0,3}\)|P\([A-Z]\)")
 _PROSE = frozenset(
     "and but or nor so yet for if as the a an i it he she they we you that this these those which who whom what when "
     "where why how then there in on at of to with by from his her my your our their its oh ah well not no yes is was "

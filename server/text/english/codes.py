@@ -90,6 +90,10 @@ _FILE_NUMBER = r"""
     (?P<label>\b(?i:number|no\.|case|file|ref\.?|reference|licen[cs]e|application)[ ])
     (?P<first>\d{5,12})/(?P<second>\d{2,12}) (?![\w/]|[.,]\d)
 """
+_GROUPED = r"(?<![\w.\-/$€£+(])(?=[\d\-]{10,30}(?![\w\-/]))(?=[\d\-]*\d{4})\d{1,7}(?:-\d{1,7}){2,5}"
+"""Order 114-3941689-8772232."""
+_DOCKET = r"(?<![\w\-])(?P<year>\d{2})-(?P<court>cv|cr|mc|md|bk|ap|CV|CR)-(?P<digits>\d{3,6})(?!\w)"
+"""The number of a case at court: 22-cv-01234."""
 _HEXADECIMAL = r"(?<!\w)0[xX](?P<digits>[0-9A-Fa-f]{1,40})(?![\w]|\.\w)"
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 
@@ -182,6 +186,14 @@ RULES: tuple[Rule, ...] = (
     rule(_NUMBERED, _numbered, (*_NAMED, "area", "us", "rm", "ste", "flt", "hwy", "rte")),
     rule(_ERROR, lambda match: numbers.grouped(match["number"]), ("error", "status", "response", "page", "not")),
     rule(_DASHED_NUMBER, _dashed_number, ("acct", "account", "tax", "ein", "policy", "member")),
+    rule(
+        _DOCKET,
+        lambda match: " ".join(
+            (numbers.cardinal(int(match["year"])), letters.spell(match["court"]), numbers.digits(match["digits"]))
+        ),
+        "digit-",
+    ),
+    rule(_GROUPED, lambda match: ", ".join(map(numbers.digits, match[0].split("-"))), "digit-"),
     rule(_HASHED, _hashed, "#"),
     rule(_MODEL, _model, "letter digit"),
     rule(_MIXED, _mixed, ("digit letter", "letter digit")),

@@ -30,6 +30,7 @@ _CRICKET_BEFORE = lazy(
     r"\b(?:were|are|was|reached|reaching|(?:closed|declared|collapsed|slumped) (?:on|at|to)"
     r"|England|India|Australia|Pakistan|New Zealand|South Africa|Sri Lanka|West Indies|Bangladesh|Ireland) $"
 )
+_OVERS_AFTER = lazy(r" \([\w.-]{1,12} ov")
 _COUNTED_BEFORE = lazy(
     r"(?<!this )(?<!that )(?<!each )\b(?:(?P<certain>retry|attempt|step|page|slide|episode)|part|question|chapter|lap"
     r"|dis[ck]|chunk|batch):? [#(]?$",
@@ -116,7 +117,7 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
     if bottom <= 10 and _ODDS_BEFORE.search(before) and not _OF.match(after):
         return f"{numbers.cardinal(top)} to {numbers.cardinal(bottom)}"
-    if bottom < 10 and top > 20 and _CRICKET_BEFORE.search(before):
+    if bottom < 10 and top > 20 and (_CRICKET_BEFORE.search(before) or _OVERS_AFTER.match(after)):
         return f"{numbers.cardinal(top)} for {numbers.cardinal(bottom)}"
     if _LAW_BEFORE.search(before):
         year = len(match["top"]) == 4

@@ -18,6 +18,7 @@ _KEYS = {
     "control": "control",
     "command": "command",
 }
+_LAST = {"del": "delete", "esc": "escape", "ins": "insert", "pgup": "page up", "pgdn": "page down", "bksp": "backspace"}
 _SIGNS = {"⌘": "command", "⌥": "option", "⌃": "control", "⇧": "shift", "⌫": "delete", "⌦": "delete", "⎋": "escape"}
 _SIGNS |= {"⏎": "return", "↩": "return", "⇥": "tab", "⇪": "caps lock", "␣": "space", "⏏": "eject"}
 _ANY_KEY = "|".join(_KEYS)
@@ -34,7 +35,9 @@ _NAMES = {"/": "slash", "=": "equals", "+": "plus", "-": "minus"}
 
 def _key(match: re.Match[str]) -> str:
     names = re.split(r"[ ]?[+\-][ ]?", match[0])
-    return " ".join(_KEYS.get(name.lower(), letters.spell(name) if len(name) == 1 else name) for name in names)
+    return " ".join(
+        (_KEYS | _LAST).get(name.lower(), letters.spell(name) if len(name) == 1 else name) for name in names
+    )
 
 
 def _signed(match: re.Match[str]) -> str:

@@ -18,6 +18,9 @@ _DOSE_BEFORE = lazy(
     re.IGNORECASE,
 )
 _DOSE_AFTER = lazy(r"[ ](?:with|x[ ]?\d|for[ ]\d|prn|PRN|dosing|before|after)\b")
+_X_WORDS = {"Dx": "Diagnosis", "dx": "diagnosis", "Hx": "History", "hx": "history", "Sx": "Symptoms", "sx": "symptoms"}
+_X_WORDS |= {"Tx": "Treatment"}
+_MEASURED = {"Ht": "Height", "ht": "height", "Wt": "Weight", "wt": "weight"}
 _BREATH = r"(?<![\w.\-])SOB(?![\w\-])"
 _ILLNESS = lazy(
     r"\b(?:c/o|complains|pt|patients?|denies|chest|cough|fevers?|exertion|dyspnea|edema|wheez\w+|nausea|dizz\w+|asthma|COPD"
@@ -49,6 +52,15 @@ RULES: tuple[Rule, ...] = (
         _times_a_day,
         ("bid", "tid", "qid", "qhs", "prn", "npo", "b.i.d", "t.i.d", "q.i.d"),
     ),
+    rule(r"(?<!\w)h/o(?=[ ])", "history of", "h/o"),
+    rule(r"(?<!\w)s/p(?=[ ])", "status post", "s/p"),
+    rule(r"(?<!\w)(?P<word>[Ff])/u(?!\w)", r"\g<word>ollow up", "/u"),
+    rule(
+        r"(?<![\w./])(?P<word>[DdHhSs]x|Tx(?=:))(?![\w.]\w|\w)",
+        lambda match: _X_WORDS[match["word"]],
+        ("dx", "hx", "sx", "tx"),
+    ),
+    rule(r"(?<![\w.])(?P<word>[Hh]t|[Ww]t)(?=:?[ ]\d)", lambda match: _MEASURED[match["word"]], ("ht", "wt")),
     rule(_BREATH, lambda match: "S O B" if _ILLNESS.search(match.string) else match[0], ("sob",)),
     rule(r"\b(?P<kind>no|family|medical|past|prior|social|surgical)[ ]hx(?!\w)", r"\g<kind> history", ("hx",)),
     rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)(?=[ ][A-Za-z])", "-year-old", "y"),

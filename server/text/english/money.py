@@ -136,6 +136,8 @@ _PER = {
     "box": "box",
     "piece": "piece",
     "share": "share",
+    "sh": "share",
+    "sh.": "share",
     "room": "room",
     "student": "student",
     "mo.": "month",
@@ -327,6 +329,7 @@ def _shillings(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(r"(?<=\d)/\$(?=[\s.,;)]|$)", " per dollar", "/$"),
     rule(_FOR, lambda match: f"{numbers.cardinal(int(match['count']))} for ", ("/$", "/£", "/€")),
     rule(_SHILLINGS, _shillings, "£"),
     rule(_NEGATIVE, r"\g<before>-\g<amount>", ("($", "(€", "(£")),

@@ -106,7 +106,6 @@ _LONGEST_PIECE = 1000
 _ABBREVIATIONS = first_words((*TITLES, *NUMBERED, *STREETS, *COMPANIES, *WORDS)) | dates.SHORT_DAYS | dates.MONTH_WORDS
 _SENTENCE_END = lazy(
     r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"
-    rf"(?!{chess.SAN})"
 )
 
 
@@ -146,7 +145,8 @@ def sentence_ends(text: str) -> list[int]:
     return [
         match.end()
         for match in _SENTENCE_END.finditer(text)
-        if match["mark"] != "." or match["word"] is None or match["word"].lower() not in _ABBREVIATIONS
+        if (match["mark"] != "." or match["word"] is None or match["word"].lower() not in _ABBREVIATIONS)
+        and not (match["word"] is None and chess.NEXT_MOVE.match(text, match.end()))
     ]
 
 

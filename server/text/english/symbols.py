@@ -177,7 +177,7 @@ EARLY: tuple[Rule, ...] = (
         ("#", "major", "minor", "maj", "min", "chord", "scale"),
     ),
     rule(r"(?<![\w/])[fF]/(?=\d{1,2}(?:\.\d)?(?![\w/]))", "F ", ("f/", "F/")),
-    rule(r"(?<=\d\d)\*(?=[ ](?:off[ ]\d|\(\d+[ ]balls?\b))", " not out", "*"),
+    rule(r"(?<=\d\d)\*(?=[ ](?:off[ ]\d|\(\d+(?:\)|[ ]balls?\b)))", " not out", "*"),
 )
 """Run before numbers are put into words."""
 
@@ -186,6 +186,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<!\w)\.NET\b", "dot net", ".NET"),
     rule(_ABBREVIATED_AND, _and, "&"),
     rule(r"§§[ ]?", "sections ", "§§"),
+    rule(r"¶¶[ ]?", "paragraphs ", "¶¶"),
     rule(_OR, r"\g<first> or \g<second>", "/"),
     rule(r"\b(?P<first>and|either|neither)/(?P<second>n?or)\b", r"\g<first> \g<second>", ("/or", "/nor")),
     rule(r"(?<=\w[ ])\*(?=[ ]\w)", "star", "*"),

@@ -96,7 +96,10 @@ _EVENT_BEFORE = lazy(
 _PRICE_BEFORE = lazy(r"\b(?:prices?|tickets?|pound|euro|dollar|stock|shares?|bid|version|rates?|odds)\b", re.IGNORECASE)
 _RUN = r"(?<![\w.:,$/\-])(?P<m>2[5-9]|[3-5]\d):(?P<s>[0-5]\d)(?![\w:]|\.\d|\s?[-–]\d)"
 """Minutes and seconds that are no time of day: 42:15."""
-_AFTER_AT = r"(?<!\w)@[ ]?(?P<hour>1[0-2]|[1-9])(?P<minute>[0-5]\d)(?![\w\-]|[.,:]\d|[ ]each\b)"
+_AFTER_AT = r"""
+    (?<!\w)@[ ]?(?P<hour>1[0-2]|[1-9])(?P<minute>[0-5]\d)
+    (?![\w\-]|[.,:]\d|[ ](?:each|m[lLg]|cc|k?g|lbs?|mph|km|rpm|bpm|cal)\b)
+"""
 """A time without its colon: "meet @ 530"."""
 _MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
 _OF_DAY_BEFORE = lazy(r"\b(?:at|by|until|till|before|after|since|from|struck|clock|[a-z]+day,?|on|it is) $|@ ?$")

@@ -58,6 +58,7 @@ def _formula(match: re.Match[str]) -> str:
 _SUBSCRIPT_DIGITS = tuple("₀₁₂₃₄₅₆₇₈₉")
 
 RULES: tuple[Rule, ...] = (
+    rule(r"(?<![\w.])log(?P<base>2|10)(?=\()", r"log_\g<base>", ("log2(", "log10(")),
     rule(
         r"\blog(?P<base>[₀-₉]{1,2})[ ]?(?=(?P<bracket>\()|\w)",
         lambda match: f"log_{match['base'].translate(SUBSCRIPTS)}{'' if match['bracket'] else ' '}",

@@ -237,9 +237,15 @@ def _is_weather(match: re.Match[str]) -> bool:
     return before is not None and _WEATHER_AFTER.match(match.string, match.end()) is not None
 
 
+def _is_fever(match: re.Match[str]) -> bool:
+    """Return whether this is the temperature of a person: 98.6F."""
+    low, high = (93, 109) if match["scale"] == "F" else (34, 43)
+    return "." in match["number"] and low < float(match["number"]) < high
+
+
 def _temperature(match: re.Match[str]) -> str:
     cue, sign, to, other = (match[name] or "" for name in ("cue", "sign", "to", "other"))
-    if not (cue or sign or to or other or _is_weather(match)):
+    if not (cue or sign or to or other or _is_weather(match) or _is_fever(match)):
         return match[0]
     words = f"{cue}{_sign(sign)}{numbers.number(match['number'])}" + (f" to {numbers.number(to)}" if to else "")
     words += f" degrees{_SCALES[match['scale'].lower()]}"

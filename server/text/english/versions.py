@@ -22,7 +22,8 @@ _STAGES = "alpha beta rc dev preview snapshot a b post final stable lts nightly 
 _SUFFIX = rf"(?:[-.]?(?P<stage>{'|'.join(_STAGES)})[-.]?(?P<count>\d{{0,3}})(?!\w))?"
 _PART = r"\d{1,4}"
 _THREE = rf"""
-    (?<![\w.,$€£\-/]) (?P<v>[Vv](?:er(?:sion)?)?\.?[ ]?)? (?P<number>{_PART}(?:\.{_PART}){{2,4}}) {_SUFFIX} (?!\w|\.\d)
+    (?<![\w.,$€£\-/]) (?P<v>[Vv](?:er(?:sion)?)?\.?[ ]?)?
+    (?P<number>{_PART}(?:\.{_PART}){{2,4}}) (?:(?P<letter>[a-z])(?!\w)|{_SUFFIX}) (?!\w|\.\d)
 """
 _RANGE = rf"""
     (?<!\w) (?P<name>(?i:{alternatives(_RELEASES)})[ ]v?) (?P<start>\d{{1,3}}(?:\.\d{{1,3}}){{1,2}}) [ ]?[-–][ ]?v?
@@ -104,7 +105,8 @@ def _v(match: re.Match[str]) -> str:
         return f"V {numbers.grouped(match['number'])}"
     head = "version " if match["v"] else ""
     x = " point X" if match.groupdict().get("x") else ""
-    return head + version(match["number"]) + x + _suffix(match)
+    letter = f" {letters.spell(match['letter'])}" if match.groupdict().get("letter") else ""
+    return head + version(match["number"]) + letter + x + _suffix(match)
 
 
 def _named(match: re.Match[str]) -> str:
