@@ -149,7 +149,7 @@ RULES: tuple[Rule, ...] = (
     rule(_POSITION, _position, ("°", "º")),
     rule(_FLOOR_DOOR, _floor_door, "digit-"),
     rule(_ZIP, _zip, "digit zip"),
-    rule(_CITY, _city, "capitals"),
+    rule(_CITY, _city, "comma capitals"),
     rule(_WIND, _wind, "capitals"),
     rule(_STATE_BY_CONTEXT, _state_by_context, "capitals"),
     rule(_DIRECTION, lambda match: _DIRECTIONS[match["direction"]], ("digit direction", "ordinal digit")),

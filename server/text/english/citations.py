@@ -31,7 +31,7 @@ def _subsection(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_SUBSECTION, _subsection, "("),
+    rule(_SUBSECTION, _subsection, "subsection"),
     rule(_CITED_BEFORE, r"\g<word>\g<cited>", ("ibid", "cit.")),
     rule(_CATALOGS, " ", "K. "),
 )

@@ -236,10 +236,10 @@ class _Reader:
         return [joint, LARGE[name], *scope, "of"]
 
     def _root(self) -> list[str]:
-        degree = "".join(self._tokens.group("[")) if self._tokens.skip("[") else "2"
-        inside = self._inner(self._tokens.argument())
-        name = {"2": "square", "3": "cube", "4": "fourth", "n": "nth"}.get(degree)
-        return [f"the {name} root of" if name else f"the root of degree {degree} of", *inside]
+        degree = self._tokens.group("[") if self._tokens.skip("[") else ["2"]
+        name = {"2": "square", "3": "cube", "4": "fourth", "n": "nth"}.get("".join(degree))
+        words = [f"the {name} root of"] if name else ["the root of degree", *self._inner(degree), "of"]
+        return [*words, *self._inner(self._tokens.argument())]
 
     def _fraction(self) -> list[str]:
         if self._tokens.peek().isdecimal() and len(self._tokens.peek()) == 2:  # \frac12

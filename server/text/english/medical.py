@@ -56,7 +56,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<!\w)s/p(?=[ ])", "status post", "s/p"),
     rule(r"(?<!\w)(?P<word>[Ff])/u(?!\w)", r"\g<word>ollow up", "/u"),
     rule(
-        r"(?<![\w./])(?P<word>[DdHhSs]x|Tx(?=:))(?![\w.]\w|\w)",
+        r"(?<![\w./])(?P<word>[HhSs]x|[Dd]x(?=:|[ ]of\b)|Tx(?=:))(?![\w.]\w|\w)",
         lambda match: _X_WORDS[match["word"]],
         ("dx", "hx", "sx", "tx"),
     ),

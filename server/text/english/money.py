@@ -216,6 +216,7 @@ _AMOUNT = rf"""
     (?P<certain>(?=[ -](?:{_NOUNS})s?\b))?
 """
 _AFTER = rf"""
+    (?=[-+−.\d])
     (?<![\w.,$€£]) (?P<sign>[-+−])? (?P<number>{_NUMBER}) {_SCALE}
     [ ]?(?P<code>[€£¥₹₩₽₺₪₫฿₱₴]|(?:{alternatives(code for code in _CODES if code.isupper())})(?!\w)|\$(?![\w$]))
 """

@@ -12,6 +12,7 @@ _SIGNS = {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", 
 _TEAM = r"(?<!\w)'?(?P<number>\d\d)ers(?!\w)"
 """49ers."""
 _PERCENT = rf"""
+    (?=[-+−±~.\d])
     (?P<sign>(?<![\w)])[-+−±~])? (?<![\w.,]) (?P<number>{numbers.NUMBER}|\.\d+)
     (?:[ ]?%?[ ]?[-–][ ]?(?P<to>{numbers.NUMBER}))? [ ]?(?P<mark>%|‰|pct\b\.?|percent\b)
 """
@@ -53,6 +54,7 @@ _OLD_ORDINAL = r"""
 """
 """2d of July: the ordinals of older American texts."""
 _SPACED_COUNT = r"""
+    (?=[1-9])
     (?<![\w.,\-]) (?<![A-Z][a-z]{2}[ ])(?<!day[ ])(?<!week[ ])(?<!grade[ ])(?<!page[ ]) (?<!May[ ])(?<!ch[ ])
     (?P<first>[1-9]\d{0,2}) [ ] (?P<second>\d{3})
     (?=[ ](?:reviews?|ratings|people|customers|users|votes|copies|miles|km|residents|inhabitants|views|downloads
@@ -63,7 +65,7 @@ _COMMA_DECIMAL = r"(?<![\w.,])\d{1,3}(?:\.\d{3})+,\d{1,2}(?![\w,]|\.\d)"
 """1.234,56: the decimal comma after dots between groups."""
 _UNIT_AFTER = r"(?=[ ]?(?:°|(?:km|cm|mm|kg|mg|ml|dl|cl|l|g|m|ha|kWh?|V|A|W|[MGk]?Hz|bar|h|min)(?!\w)))"
 _CERTAIN_COMMA = rf"""
-    (?<![\w.,$€£¥#:/()\[\-]) (?P<whole>0|[1-9]\d{{0,2}}),(?P<part>
+    (?=\d)(?<![\w.,$€£¥#:/()\[\-]) (?P<whole>0|[1-9]\d{{0,2}}),(?P<part>
         \d{{1,2}}{_UNIT_AFTER} | (?<=\b0,)\d{{1,6}} | (?<=\b\d,)\d{{4,12}}
       | (?<=[≈=]\d,)\d{{1,2}} | (?<=[≈=][ ]\d,)\d{{1,2}} ) (?![\w,]|\.\d|[ ]?[-–][ ]?\d)
   | (?P<before>\b(?i:pi|value|result|average|mean|grade|GPA|rate)[ ](?:is|was|of|=)[ ])
@@ -145,8 +147,8 @@ FIRST: tuple[Rule, ...] = (
     rule(r"(?<![\w.,])(?P<whole>\d{1,3}),(?P<part>\d{1,2})(?=[ ]?%)", r"\g<whole>.\g<part>", "digit %"),
     rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", ""), "digit."),
     rule(_COMMA_DECIMAL, lambda match: match[0].replace(".", "").replace(",", "."), "digit."),
-    rule(_CERTAIN_COMMA, _certain_comma, ","),
-    rule(_INDIAN_GROUPS, lambda match: match[0].replace(",", ""), ","),
+    rule(_CERTAIN_COMMA, _certain_comma, "digit,digit"),
+    rule(_INDIAN_GROUPS, lambda match: match[0].replace(",", ""), "digit,digit"),
     rule(_SPACED_GROUPS, lambda match: match[0].replace(" ", ""), " 000"),
     rule(_SPACED_COUNT, r"\g<first>\g<second>", "digit space digit"),
     rule(_EURO_GROUPS, lambda match: match[0].replace(".", ""), _EURO_NEEDS),

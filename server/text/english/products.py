@@ -91,7 +91,7 @@ RULES: tuple[Rule, ...] = (
     rule(_SERVER, _accelerator, "letter digit"),
     rule(_LETTER, lambda match: f"{match['name']} {numbers.grouped(match['number'])}", "letter digit"),
     rule(_MEMORY, lambda match: f"{letters.spell(match['name'])} {_grouped(match['number'])}", "letter digit"),
-    rule(_JET, _jet, ("letter digit", "digit-", "digit letter", "max")),
+    rule(_JET, _jet, "jet digits"),
     rule(_WIRELESS, _wireless, ("802",)),
     rule(
         _NAMED,

@@ -8,7 +8,9 @@ from server.text.english import numbers
 from server.text.english.rules import Rule, rule
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+|\d{1,9}(?:\.\d{1,6})?"
-_RANGE = rf"(?<![\w.,/$€£:\-])(?P<start>{_NUMBER})[ ]?[-–][ ]?(?P<end>{_NUMBER})(?P<more>\+)?(?![\w/]|:\d|[.,]\d|-\d)"
+_RANGE = (
+    rf"(?=\d)(?<![\w.,/$€£:\-])(?P<start>{_NUMBER})[ ]?[-–][ ]?(?P<end>{_NUMBER})(?P<more>\+)?(?![\w/]|:\d|[.,]\d|-\d)"
+)
 _MINUS = (
     rf"(?<![\w.,/$€£:\-])(?P<first>{_NUMBER})[ ][-–−][ ](?P<second>{_NUMBER})"
     r"(?=[ ](?:is|equals|makes|gives|leaves|was)[ ](?:not[ ])?-?\d)"
@@ -82,7 +84,7 @@ def _codes(match: re.Match[str]) -> str:
 
 EARLY: tuple[Rule, ...] = (
     rule(_CODES, _codes, "letter digit"),
-    rule(_TEN_FOUR, r"\g<before>ten four", "digit-"),
+    rule(_TEN_FOUR, r"\g<before>ten four", "10-4"),
 )
 """Run before rules for codes such as A1."""
 
@@ -102,5 +104,5 @@ RULES: tuple[Rule, ...] = (
     rule(_RANGE, _span, "digit-"),
     rule(_RATIO, _ratio, "digit:"),
     rule(_LETTERS, r"\g<start> to \g<end>", ("-", "–")),
-    rule(_PAIR, lambda match: match[0].replace("-", " "), "-"),
+    rule(_PAIR, lambda match: match[0].replace("-", " "), ("A-B", "A-Y", "X-B", "X-Y", "V-E", "V-J")),
 )

@@ -285,8 +285,8 @@ def _bare_half(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_BARE_RANGE, _hour_range, "digit letter"),
-    rule(_BARE_HALF, _bare_half, "digit letter"),
+    rule(_BARE_RANGE, _hour_range, "digit a"),
+    rule(_BARE_HALF, _bare_half, "digit a"),
     rule(_MILITARY_RANGE, _military_range, "digit-"),
     rule(_PACE, lambda match: f" per {_PACES[match['unit']]}", "digit:"),
     rule(_DOTTED_LISTED, _dotted_listed, "digit."),
@@ -311,7 +311,7 @@ RULES: tuple[Rule, ...] = (
         _OCLOCK, lambda match: f"{numbers.cardinal(int(match['hour']))} o'clock", ("clock", "oclock"), ignore_case=True
     ),
     rule(_MILITARY, _military, "digit h"),
-    rule(_LEADING_ZERO, _leading_zero, "three digits"),
+    rule(_LEADING_ZERO, _leading_zero, "zero digits"),
     rule(_ZONE, _zone, frozenset(_ZONES.lower().split("|"))),
     rule(_DURATION, _duration, "digit h"),
     rule(_HOURS_OF_DAYS, _duration, "digit h"),

@@ -17,6 +17,7 @@ NOT_NOUNS = (
 )
 SIZE_WORDS = "long|high|tall|wide|deep|thick|old|apart|off|down|up|north|south|east|west"
 _MEASURE = rf"""
+    (?=[-+−±~.\d½⅓⅔¼¾⅛⅜⅝⅞])
     (?P<sign>(?<![\w)])[-+−±~])?
     (?<![\w.,/:]) (?P<number>{NUMBER}|{FRACTION})
     (?:[ ]?(?:-|–|to|x|×)[ ]?(?P<to>\d+[ ]\d/\d{{1,2}}|{NUMBER})(?:[ ]?[x×][ ]?(?P<depth>{NUMBER}))?)?
@@ -51,6 +52,7 @@ _COOKS = {
     "pt": "pint",
 }
 _KITCHEN = rf"""
+    (?=[\d.½⅓⅔¼¾⅛⅜⅝⅞])
     (?<![\w.,/]) (?P<number>{FRACTION}|{NUMBER}) [ ] (?P<unit>{"|".join(_COOKS)})\b\.? (?=[ ](?:{_FOOD})\b)
 """
 """1 t vanilla, 2 c sugar."""
@@ -290,13 +292,13 @@ def _thousands(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_KITCHEN, _kitchen, "digit unit"),
-    rule(_DOSE, _dose, "digit unit"),
-    rule(_TEMPERATURE, _temperature, "digit unit"),
+    rule(_DOSE, _dose, "unit/digit"),
+    rule(_TEMPERATURE, _temperature, "digit C"),
     rule(_POUNDS, _pounds, "#"),
     rule(_VOLTS_AMPS, _volts_amps, "digit unit"),
     rule(_VIDEO, _video, ("digit p", "digit K", "digit letter")),
-    rule(_PAIR, r"\g<space>\g<unit>, ", "/"),
-    rule(_STONE, _stone, "digit letter"),
+    rule(_PAIR, r"\g<space>\g<unit>, ", "unit/digit"),
+    rule(_STONE, _stone, "digit st"),
     rule(_DEGREES, _degrees, ("°", "º", "degree", "degrees"), ignore_case=True),
     rule(
         r"(?<!\w)(?:[2-6]G|[23]D)(?!\w)", lambda match: f"{numbers.cardinal(int(match[0][0]))} {match[0][1]}", "digit G"

@@ -29,6 +29,7 @@ _SHORT = r"(?<!\w)'(?P<year>\d\d)(?!\w)(?!')"
 _ERA = r"(?<![\w.,$])(?P<number>\d{1,5})[ ]?(?P<era>BCE|BC|CE|AD|B\.C\.E\.|B\.C\.|A\.D\.|C\.E\.)(?!\w)"
 _ERA_BEFORE = r"(?<!\w)(?P<era>AD|A\.D\.)[ ](?P<number>\d{1,4})(?![\w,]\d|\w)"
 _YEAR = r"""
+    (?=[12])
     (?<![\w.,$€£#/'])
     (?P<number> 1\d\d\d | 20\d\d | (?<=[Bb]y[ ])21\d\d | (?<=[Ii]n[ ])21\d\d )
     (?![\w%/°]|[.,]\d)
