@@ -59,10 +59,10 @@ def _placeholder(match: re.Match[str], closed: frozenset[str]) -> str:
     name = match["name"]
     lower = name.lower()
     words = _JOINS.split(name)
-    if name in closed or lower in _SOUNDS or any(word in _NOT_IN_NAME or len(word) < 2 for word in words):
+    if name in closed or lower in _SOUNDS or _NOT_IN_NAME.intersection(words) or max(map(len, words)) < 2:
         return match[0]
     before = match.string[max(0, match.start() - _INDENT) : match.start()]
-    begins_line = not before.rpartition("\n")[2].strip()
+    begins_line = not before.rpartition("\n")[2].strip() and not name.isupper()
     if len(words) == 1 and (begins_line or (lower in KNOWN and lower not in _ALSO_PLACEHOLDERS)):
         return match[0]
-    return " ".join(words)
+    return name if len(words[-1]) < 2 else " ".join(words)  # <Ctrl-C> is a key combination

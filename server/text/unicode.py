@@ -27,8 +27,10 @@ _INVISIBLE = lazy(
 """Control characters, marks of direction, zero-width spaces, soft hyphens, tags. Joiners of emoji and scripts stay."""
 _STACKED = lazy(r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20e2\u20e4-\u20ff\ufe20-\ufe2f]{3,}")
 """Three or more combining marks on one letter, which are decoration."""
-_LEFT_MARKS = lazy(r"(?<=[A-Za-z0-9\s])[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20e2\u20e4-\u20ff]+")
-"""Combining marks that are left after composition: on a Latin letter, a digit or a space."""
+_LEFT_MARKS = lazy(
+    r"(?<=[A-Za-z0-9\s])(?!(?<![^\W_][A-Za-z])(?<=[A-Za-z])[\u0302-\u0304](?![^\W_]|[\u0300-\u036f]))[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20e2\u20e4-\u20ff]+"
+)
+"""Combining marks that are left after composition: on a Latin letter, a digit or a space. x̄ keeps its own."""
 _STYLED = lazy(
     "[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff\u24b6-\u24e9\u2100-\u2115\u2119-\u2121\u2124-\u2138]+"
 )

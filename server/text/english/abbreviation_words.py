@@ -79,7 +79,7 @@ NUMBERED: dict[str, str] = {
             line Ln
             lines ll
             opus Op op
-            table Tbl tbl
+            table Tbl
             appendix App
             book Bk bk
             flight Flt

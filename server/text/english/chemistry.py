@@ -22,13 +22,11 @@ _CHARGED = rf"""
 """An ion with its charge in a superscript: Fe³⁺, SO4^2-."""
 _IONS = "Cl F Br I OH CN NO2 NO3 HCO3 HSO4 H2PO4 ClO ClO3 ClO4 MnO4 CH3COO".split()
 _ANION = rf"""
-    (?<![\w\-+]) (?P<atoms>{"|".join(sorted(_IONS, key=len, reverse=True))}) -
+    (?<![\w\-+]) (?P<atoms>{"|".join(sorted(_IONS, key=len, reverse=True))}) [-−]
     (?=[ ](?:ions?|anions?|and|or|in|is)\b|[,;)]|\.?$)
-  | (?<![\w\-+]) (?P<acid>NO3|HCO3|H2PO4|HSO4|MnO4|ClO4|ClO3|NO2) - (?=[\s.,;)]|$)
+  | (?<![\w\-+]) (?P<acid>NO3|HCO3|H2PO4|HSO4|MnO4|ClO4|ClO3|NO2) [-−] (?=[\s.,;)]|$)
 """
-_CATION = (
-    r"(?<![\w\-+])(?P<atoms>(?:Li|Na|Mg|Al|Ca|Cr|Mn|Fe|Co|Ni|Cu|Zn|Ag|Sn|Ba|Hg|Pb|NH4|H3O)[1-4]?)\+(?=[\s.,;:)/]|$)"
-)
+_CATION = r"(?<![\w\-+])(?P<atoms>(?:Li|Na|Mg|Al|Ca|Cr|Mn|Fe|Co|Ni|Cu|Zn|Ag|Sn|Ba|Hg|Pb|NH4|H3O)[1-4]?)\+(?=[\s.,;:)/]|-[a-z]|$)"
 _STRAND_END = r"""
     (?<![\w.,]) (?P<end>[35]) ['′]
     (?= [ -](?:ends?|UTRs?|untranslated|caps?|overhangs?|flank\w*|termin\w+|splice|phosphate|hydroxyl|exonuclease|strand
@@ -71,7 +69,7 @@ FIRST: tuple[Rule, ...] = (
 """Run before powers, subscripts and numbers are read."""
 
 RULES: tuple[Rule, ...] = (
-    rule(_ANION, lambda match: f"{_spelled(match['atoms'] or match['acid'])} minus", "-"),
+    rule(_ANION, lambda match: f"{_spelled(match['atoms'] or match['acid'])} minus", ("-", "−")),
     rule(_CATION, lambda match: f"{_spelled(match['atoms'])} plus", "+"),
     rule(_STRAND_END, _strand_end, ("3'", "5'", "′")),
     rule(_FORMULA, _formula, "letter digit"),

@@ -210,7 +210,7 @@ _DASHED = r"""
 _MODE = r"(?<!\w)(?P<command>chmod[ ](?:-R[ ])?|umask[ ]|mode[ ])(?P<mode>[0-7]{3,4})(?!\w|[.,]\d)"
 """chmod 755."""
 _COMMANDS = (
-    "awk|base64|bash|bc|cat|column|curl|cut|diff|egrep|fold|fzf|grep|gunzip|gzip|head|jq|kubectl|less|md5sum|more|nc|patch"
+    "awk|base64|bash|bc|cat|column|curl|cut|diff|egrep|env|fold|fzf|grep|gunzip|gzip|head|jq|kubectl|less|md5sum|more|nc|patch"
     "|perl|pbcopy|python3?|rev|rg|sed|sh|sha256sum|shuf|sort|sudo|tac|tail|tar|tee|tr|uniq|wc|xargs|xclip|yq|zcat"
 )
 _PIPED = rf"(?<=[\w\"')\]}}/.])[ ]\|[ ](?=(?:{_COMMANDS})(?![\w'-]|[ ][|]))"

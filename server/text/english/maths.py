@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from server.text.english import fractions, letters, numbers
 from server.text.english.formula_words import GREEK_LETTERS, OPERATORS, RELATIONS
@@ -173,11 +174,19 @@ def _power_of_ten(match: re.Match[str]) -> str:
     return f"{numbers.number(match['number'])} times ten to the power of {numbers.number(exponent)}{per}"
 
 
+_MARKED = r"(?<![^\W_])(?:[A-Za-zα-ω][\u0302-\u0304]|[ȳŷȲŶ])(?![^\W_]|[\u0300-\u036f])"
+"""x̄, p̂."""
+_MARK_NAMES = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar"}
 _DIVIDES = r"(?<![\w.,|$])(?<!\|[ ])(?P<divisor>[1-9]\d{0,3})[ ]\|[ ](?P<multiple>[1-9]\d{0,5})(?![\w.,%]|[ ]\|)"
 """5 | 15."""
 _FUNCTIONS = {"sin": "sine", "cos": "cosine", "tan": "tangent"}
 _ABSOLUTE = r"(?<![\w|)])\|(?P<value>[-−]?(?:\d{1,6}(?:\.\d{1,4})?|[a-z]))\|(?![\w|])"
 """|-3|."""
+
+
+def _marked(match: re.Match[str]) -> str:
+    letter, mark = unicodedata.normalize("NFD", match[0])
+    return f"{letter} {_MARK_NAMES[mark]}"
 
 
 def _divides(match: re.Match[str]) -> str:
@@ -197,6 +206,7 @@ FIRST: tuple[Rule, ...] = (
         lambda match: _FUNCTIONS[match["name"].lower()],
         ("sin", "cos", "tan"),
     ),
+    rule(_MARKED, _marked, (*_MARK_NAMES, *"ȳŷȲŶ")),
     rule(_DIVIDES, _divides, " | "),
     rule(_ABSOLUTE, r"the absolute value of \g<value>", "|"),
     rule(_ISOTOPE, _isotope, tuple("⁰¹²³⁴⁵⁶⁷⁸⁹")),

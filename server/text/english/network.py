@@ -13,8 +13,9 @@ _IP = r"""
 _GROUP = "[0-9A-Fa-f]{1,4}"
 _IPV6 = rf"""
     (?<![\w:.])
-    (?P<address> {_GROUP}(?::{_GROUP}){{7}}
-      | (?=[A-Fa-f:]{{0,20}}\d) (?:{_GROUP}:){{0,6}}(?:{_GROUP})?::(?:{_GROUP}(?::{_GROUP}){{0,6}})? )
+    (?P<address> (?=[\d:]{{0,40}}[A-Fa-f]) {_GROUP}(?::{_GROUP}){{7}}
+      | (?=[A-Fa-f:]{{0,20}}\d) (?: (?:{_GROUP}(?::{_GROUP}){{0,6}})?::{_GROUP}(?::{_GROUP}){{0,6}}
+        | {_GROUP}(?::{_GROUP}){{1,6}}:: | {_GROUP}::(?=/\d) ) )
     (?:%(?P<interface>[A-Za-z][A-Za-z0-9]{{0,14}}))? (?:/(?P<mask>\d{{1,3}}))? (?![\w:]|\.\d)
 """
 """An address with all eight groups, or with two colons for groups of zeros."""

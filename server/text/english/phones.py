@@ -20,6 +20,7 @@ _PHONE_WORDS = "number phone call dial tel telephone cell mobile fax text".split
 _SPACED = rf"""
     (?P<before>
         \b(?i:{"|".join(_PHONE_WORDS)}) (?:[ ](?:is|us|me|at|number|on|to)){{0,3}} :?[ ]
+      | \b(?:[Rr]each|[Cc]ontact)[ ](?:us|me|him|her|them)[ ](?:at|on)[ ]
     )
     (?P<middle>\d{{3}}) [ .] (?P<last>\d{{3,4}}) {_AFTER}
   | (?<=\bon[ ])(?P<third>\d{{3}})[ ](?P<fourth>\d{{3}}){_AFTER}
@@ -103,7 +104,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         _SPACED,
         _local,
-        (*_PHONE_WORDS, "on"),
+        (*_PHONE_WORDS, "on", "reach", "contact"),
     ),
     rule(_FREE, _free, "digit space digit"),
     rule(_FIVE_FIVE, _groups, "digit space digit"),

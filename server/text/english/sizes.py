@@ -31,7 +31,7 @@ _LUMBER = r"(?<![\w.])(?P<width>\d{1,2})x(?P<height>\d{1,2})s(?!\w)"
 """2x4s."""
 _FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
 _MATCH_MINUTE = (
-    r"(?<![\w.])(?P<minute>\d{1,3})(?:\+(?P<added>\d{1,2}))?['′](?![\w\"'′]|[ ](?:tall|long|wide|high|deep))"
+    r"(?<![\w.'])(?P<minute>\d{1,3})(?:\+(?P<added>\d{1,2}))?['′](?![\w\"'′]|[ ](?:tall|long|wide|high|deep))"
 )
 _MATCH = lazy(r"\b(?:goals?|scor\w+|equali[sz]\w+|penalt\w+|booked|substitut\w+|free[- ]kick|half[- ]time|og)\b")
 """Words of football, where 23' is a minute."""

@@ -147,7 +147,7 @@ def _slash_letters(match: re.Match[str]) -> str:
 
 _BLOOD = r"(?<![\w+\-])(?P<type>AB|[ABO])(?P<sign>[-+−])(?!\w)"
 _BLOOD_WORDS = "blood donor donors transfusion transfusions plasma type types".split()
-_BLOOD_SOMEWHERE = lazy(rf"(?<![A-Za-z])(?:{'|'.join(_BLOOD_WORDS)})(?![A-Za-z])", re.IGNORECASE)
+_BLOOD_SOMEWHERE = lazy(rf"(?<![A-Za-z])(?:{'|'.join(_BLOOD_WORDS)})(?![A-Za-z])|(?<!\w)AB[-+−](?!\w)", re.IGNORECASE)
 _STARRED = r"""
     (?<=[1-7])\*(?=[ ](?:hotels?|resorts?|rat(?:ed|ing)|reviews?|luxury|prices?|service|general|accommodation)\b)
   | (?<=\bGrade[ ]II)\*
@@ -168,7 +168,7 @@ FIRST: tuple[Rule, ...] = (
 
 EARLY: tuple[Rule, ...] = (
     rule(_STARRED, " star", "*"),
-    rule(_BLOOD, _blood, _BLOOD_WORDS),
+    rule(_BLOOD, _blood, (*_BLOOD_WORDS, "AB+", "AB-", "AB−")),
     rule(
         r"(?<![\w\#])(?P<note>[A-G])(?P<sign>[\#b])(?P<minor>m)?(?P<seventh>7)?"
         r"(?=[ ](?:major|minor|maj|min|chord|scale)\b)"
@@ -208,7 +208,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<=[A-G])(?P<mark>[♯♭])", lambda match: " sharp" if match["mark"] == "♯" else " flat", ("♯", "♭")),
     rule(
         r"(?<=\b[Aa][ ])(?P<grade>[A-F])-(?=[\s.,;:!?]|$)|(?<=\b[Aa]n[ ])(?P<a>A)-(?=[\s.,;:!?]|$)"
-        r"|(?<![\w.])(?P<plain>[A-F])-(?=[ ](?:in|on|overall|average|student)\b|[.,;)])",
+        r"|(?<![\w.])(?P<plain>[A-F])-(?=[ ](?:in|on|overall|average|student|grade)\b|[.,;)])",
         _grade,
         tuple(f"{letter}-" for letter in "ABCDEF"),
     ),

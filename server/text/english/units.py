@@ -81,6 +81,8 @@ _STONE = r"(?<![\w.])(?P<stone>\d{1,2})[ ]?st\.?[ ](?P<pounds>\d{1,2})[ ]?lbs?\b
 """14st 3lb."""
 _BYTES = frozenset("KB kB MB GB TB PB KiB MiB GiB TiB".split())
 _LARGEST_DENOMINATOR = 4
+_POWERS_OF_TWO = frozenset(str(1 << bits) for bits in range(3, 11))
+_USED = lazy(r"\b(?:us(?:e|es|ed|ing|age)|free|full|allocated|available|left|RAM:|[Mm]emory:)")
 _ASTRONOMY = lazy(
     r"\b(?:stars?|stellar|galax\w+|clusters?|nebulae?|parsecs?|Earth|Sun|Milky Way|light[- ]years?|ly|AU|redshift)\b"
 )
@@ -140,7 +142,7 @@ def _measure(match: re.Match[str]) -> str:
         match["noun"] is not None and _ARTICLE.search(match.string, max(0, match.start() - 3), match.start())
     ) or match["space"] == "-"
     one = describes or is_one(match["to"] or text)
-    between = _between(unit, text)
+    between = _between(unit, text, used=_USED.search(match.string) is not None)
     noun = UNITS[unit][0 if one and not between else 1]
     power = (match["power"] or "").lstrip("^")
     if power:
@@ -154,12 +156,14 @@ def _measure(match: re.Match[str]) -> str:
     return f"{_sign(match['sign'])}{words}{'-' if match['space'] == '-' else ' '}{noun}{stop}"
 
 
-def _between(unit: str, text: str) -> str:
-    """Return memory in use as "twelve of sixteen", and two frequencies as "fifty or sixty". Fractions give ""."""
+def _between(unit: str, text: str, *, used: bool) -> str:
+    """Return memory in use as "twelve of sixteen", and two options as "fifty or sixty". Fractions give ""."""
     top, slash, bottom = text.partition("/")
     if not slash or not (top.isdecimal() and bottom.isdecimal()):
         return ""
     if unit.endswith("Hz"):
+        return f"{numbers.number(top)} or {numbers.number(bottom)}"
+    if unit in _BYTES and not used and top in _POWERS_OF_TWO and bottom in _POWERS_OF_TWO:
         return f"{numbers.number(top)} or {numbers.number(bottom)}"
     if unit in _BYTES and int(bottom) > _LARGEST_DENOMINATOR and int(top) <= int(bottom):
         return f"{numbers.number(top)} of {numbers.number(bottom)}"
