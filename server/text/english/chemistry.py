@@ -26,7 +26,10 @@ _ANION = rf"""
     (?=[ ](?:ions?|anions?|and|or|in|is)\b|[,;)]|\.?$)
   | (?<![\w\-+]) (?P<acid>NO3|HCO3|H2PO4|HSO4|MnO4|ClO4|ClO3|NO2) [-−] (?=[\s.,;)]|$)
 """
-_CATION = r"(?<![\w\-+])(?P<atoms>(?:Li|Na|Mg|Al|Ca|Cr|Mn|Fe|Co|Ni|Cu|Zn|Ag|Sn|Ba|Hg|Pb|NH4|H3O)[1-4]?)\+(?=[\s.,;:)/]|-[a-z]|$)"
+_CATION = r"""
+    (?<![\w\-+]) (?P<atoms>(?:Li|Na|Mg|Al|Ca|Cr|Mn|Fe|Co|Ni|Cu|Zn|Ag|Sn|Ba|Hg|Pb|NH4|H3O)[1-4]?)
+    \+ (?=[\s.,;:)/]|-[a-z]|$)
+"""
 _STRAND_END = r"""
     (?<![\w.,]) (?P<end>[35]) ['′]
     (?= [ -](?:ends?|UTRs?|untranslated|caps?|overhangs?|flank\w*|termin\w+|splice|phosphate|hydroxyl|exonuclease|strand

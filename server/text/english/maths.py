@@ -185,8 +185,8 @@ _ABSOLUTE = r"(?<![\w|)])\|(?P<value>[-−]?(?:\d{1,6}(?:\.\d{1,4})?|[a-z]))\|(?
 
 
 def _marked(match: re.Match[str]) -> str:
-    letter, mark = unicodedata.normalize("NFD", match[0])
-    return f"{letter} {_MARK_NAMES[mark]}"
+    parts = unicodedata.normalize("NFD", match[0])
+    return f"{parts[0]} {_MARK_NAMES[parts[1]]}"
 
 
 def _divides(match: re.Match[str]) -> str:
