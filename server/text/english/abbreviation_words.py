@@ -82,6 +82,7 @@ NUMBERED: dict[str, str] = {
             table Tbl
             appendix App
             book Bk bk
+            clause Cl
             flight Flt
             highway Hwy
             route Rte
@@ -245,6 +246,9 @@ WORDS: dict[str, str] = {
     "intro.": "introduction",
     "pkg.": "package",
     "pkgs.": "packages",
+    "pkgs": "packages",
+    "rcvd": "received",
+    "sz": "size",
     "hrs.": "hours",
     "hr.": "hour",
     "mins.": "minutes",
@@ -267,6 +271,7 @@ WORDS: dict[str, str] = {
     "a.k.a.": "also known as",
     "aka": "also known as",
     "a/k/a": "also known as",
+    "d/b/a": "doing business as",
     "w/e": "whatever",
     "c/o": "care of",
     "b/c": "because",

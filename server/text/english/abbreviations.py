@@ -282,10 +282,12 @@ EARLY: tuple[Rule, ...] = (
     rule(r"(?<=[(\d][ ])inc\.(?=[ ](?:VAT|tax|GST|p&p|postage|[a-z]))|(?<=\()inc\.(?=[ ])", "including", "inc."),
     rule(r"(?<![\w/])(?<!\d[ ])(?P<word>[Ww])/(?=[a-z]{3,12}\b(?!/))", r"\g<word>ith ", ("w/", "W/")),
     rule(r"(?<!\w)[Ww]/[Ll](?=[ ](?:record|ratio))", "win-loss", ("w/l", "W/L")),
-    rule(r"(?<!:\d\d[ ])(?:(?<=\d[ ])|(?<=\d[KMBTkmbn%][ ]))est\.(?=[ ]?[,;)]|\s*$)", "estimated", "est."),
+    rule(
+        r"(?<!:\d\d[ ])(?:(?<=\d[ ])|(?<=\d[KMBTkmbn%][ ])|(?<=\d[bm]n[ ]))est\.(?=[ ]?[,;)]|\s*$)", "estimated", "est."
+    ),
     rule(rf"\b(?P<word>[Aa])vail\.(?=[ ](?:\d|{dates.MONTH}))", _available, "vail."),
     rule(r"(?<=[ap]m[ ])est(?=[ .,;)]|$)", "E S T", "est"),
-    rule(r"\brev\.(?=[ ][$€£])", "revenue", "rev."),
+    rule(r"\brev\.(?=[ ](?:(?:to|of)[ ])?[$€£])", "revenue", "rev."),
     rule(r"\borig\.(?=[ ](?:price|cost|version|copy|owner|box|packaging|date|plan)\b)", "original", "orig."),
     rule(r"\b[Oo]f[ ]Ed\.(?=[,;)]|[ ][a-z])", "of Education", "Ed."),
     rule(r"\bPs\.[ ](?=\d{1,3}(?!\d))", "Psalm ", "Ps."),
@@ -330,7 +332,6 @@ RULES: tuple[Rule, ...] = (
         lambda match: COMPANIES[match["word"]],
         ("ltd", "utd", "plc"),
     ),
-    rule(r"(?<!\w)d/b/a(?!\w)", "doing business as", "d/b/a"),
     rule(_DOCTOR, _doctor, ("dr", "st")),
     rule(_PLACE_ALONE, _place_alone, ("dr",)),
     rule(_TITLE_ALONE, lambda match: TITLES.get(match["word"], "Doctor"), ("mr", "mrs", "ms", "dr", "prof")),

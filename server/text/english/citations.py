@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import letters, numbers
+from server.text.english import letters, numbers, roman
 from server.text.english.rules import Rule, rule
 
 _LAW = (
@@ -23,7 +23,14 @@ _CATALOGS = r"(?<=\bK)\.[ ](?=\d{1,3}[a-z]?(?:[.,;:)]|[ ](?:in|by|is|was)\b|\s*$
 
 def _subsection(match: re.Match[str]) -> str:
     parts = re.findall(r"\w+", match["parts"])
-    spoken = (part if part.isdigit() else letters.spell(part.upper()) for part in parts)
+    spoken = (
+        part
+        if part.isdigit()
+        else numbers.cardinal(roman.value(part.upper()))
+        if len(part) > 1
+        else letters.spell(part.upper())
+        for part in parts
+    )
     number = match["number"]
     number = numbers.grouped(number) if re.fullmatch(r"[1-9]0[1-9]", number) else number  # five oh one C three
     comma = "," if parts[0].isdigit() else ""  # Article 50(2) is not Article 52

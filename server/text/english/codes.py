@@ -194,6 +194,11 @@ RULES: tuple[Rule, ...] = (
         "digit-",
     ),
     rule(_GROUPED, lambda match: ", ".join(map(numbers.digits, match[0].split("-"))), "digit-"),
+    rule(
+        r"(?<![\w&])\#(?P<first>\d{1,4})[ ]?[-–][ ]?\#?(?P<last>\d{1,4})(?![\w\-]|[.,]\d)",
+        lambda match: f"numbers {numbers.cardinal(int(match['first']))} to {numbers.cardinal(int(match['last']))}",
+        "#",
+    ),
     rule(_HASHED, _hashed, "#"),
     rule(_MODEL, _model, "letter digit"),
     rule(_MIXED, _mixed, ("digit letter", "letter digit")),

@@ -63,7 +63,7 @@ _FLIGHT_DATE = (
 _MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?{_YEAR}(?![\w%]|[.,:]\d)"
 _SLASHED = rf"""
     (?P<before>
-        \b(?: (?i:(?<=/[123]\d[ ])and|on|by|until|till|since|due|dates?:?|dated|from|before|after
+        \b(?: (?i:(?<=/[123]\d[ ])and|on|rsvp[ ]by|by|until|till|since|due|dates?:?|dated|from|before|after
               |week[ ]of|avail(?:able|\.)?|seen|arrived|sent:|born
               |ordered|delivered|shipped|trip|exam|deadline:?
               |start(?:s|ing)?|begin(?:s|ning)?|end(?:s|ing)?|expires?|notes(?=[ ]\d+/\d+:))
@@ -83,7 +83,8 @@ _DAY_NUMBER = rf"(?<!\w)(?P<weekday>{_DAYS_SHORT})[ ]{_DAY}(?=[ ]?(?:to|and|unti
 _SEPTEMBER_11 = r"(?<![\w\-/.])9/11(?![\w/%])"
 _DAY_BEFORE = rf"""
     (?<![\w.])(?P<day>{_DAYS_SHORT})
-    (?= :[ ] | [ ]the[ ]\d | [ ](?:at[ ])?\d{{1,2}}(?: [:.]\d\d | [ ]?[AaPp]\.?[Mm] | [ ]?[-–][ ]?\d ) )
+    (?= :[ ] | [ ]the[ ]\d
+      | [ ](?:at[ ]|@[ ]?)?\d{{1,2}}(?: [:.]\d\d | [ ]?[AaPp]\.?[Mm] | [ap]\b | [ ]?[-–][ ]?(?:\d|noon|midnight) ) )
 """
 _COUNTED_AFTER = lazy(r"[ ]\d+[ ]?[-–][ ]?\d+[ ](?:minutes?|mins?|hours?|times|years?|days|weeks|miles|percent)\b")
 _LETTER_DAYS = {"M": "Monday", "T": "Tuesday", "Tu": "Tuesday", "W": "Wednesday", "Th": "Thursday", "F": "Friday"}

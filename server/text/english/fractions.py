@@ -17,7 +17,7 @@ _SCORE_BEFORE = lazy(
     r"(?:scor|rat|grad|mark|got|get|give|gave|earn|receiv|vot|pain|solid|easy|\brank|out\b|a |an )[\w': ]{0,16}$", re.I
 )
 _SCORE_AFTER = lazy(
-    r"\s?(?:stars?|points?|marks?|rating|correct|questions?|passed|would|on (?:the|my))\b|\s?[.!,]?$", re.I
+    r"\s?(?:stars?|points?|marks?|rating|pain|correct|questions?|passed|would|on (?:the|my))\b|\s?[.!,]?$", re.I
 )
 _SCORED_BEFORE = lazy(r"(?:pain|scor\w*|rat\w+|mood|anxiety|review)\b.{0,24}\d/10\b.{0,40}$", re.I)
 _OF = lazy(r"\s(?:of|full|inch|cup|mile|tsp|tbsp|teaspoon|tablespoon|pound|hour|done|complete|majority|way|off|the)\b")
@@ -135,7 +135,8 @@ def _is_score(before: str, after: str) -> bool:
     if _OF.match(after):
         return False
     return bool(
-        _SCORE_BEFORE.search(before) or re.match(r"\s?(?:stars?|points?|marks?|rating|correct|questions?)\b", after)
+        _SCORE_BEFORE.search(before)
+        or re.match(r"\s?(?:stars?|points?|marks?|rating|pain|correct|questions?)\b", after)
     ) or (bool(_SCORE_AFTER.match(after)) and not before.strip())
 
 

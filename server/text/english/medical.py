@@ -46,6 +46,12 @@ def _times_a_day(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(r"(?<!\w)(?P<word>[Pp])(?:t\b\.?|atient)[ ]c/o(?!\w)", r"\g<word>atient complains of", "c/o"),
+    rule(
+        r"(?<![\w.])(?P<word>[Pp])t\.?(?=[ ](?:reports|denies|states|presents|complains|is|was|has|seen|w/))",
+        r"\g<word>atient",
+        ("pt",),
+    ),
+    rule(r"(?<=[a-z][ ])x[ ]?(?=\d{1,2}[ ](?:days?|weeks?|wks?|months?|hrs?|hours|years?|doses?)\b)", "times ", "x"),
     rule(_EVERY, _every, "letter digit"),
     rule(
         _TIMES_A_DAY,

@@ -39,6 +39,12 @@ _LEADING = r"(?<![\w.])(?P<letters>[A-Za-z]{1,12})(?P<number>\d{1,4})(?P<tail>[A
 _TRAILING = r"(?<![\w.,])(?P<number>\d{1,4})(?P<letters>[A-Za-z]{1,3})(?!\w)"
 _SUFFIXES = frozenset("st nd rd th".split())
 
+_MILLIONS = r"""
+    (?<![\w.,$€£]) (?P<number>\d{1,3}(?:\.\d{1,2})?)m
+    (?=[ ](?:shares|people|users|customers|subscribers|followers|views|downloads|copies|units|barrels|tonnes|homes|jobs
+      |vehicles|workers|households|passengers|visitors|viewers|records|rows|accounts|votes)\b)
+"""
+"""1.25m shares."""
 _A_MONTH = r"(?<=[\d.])-a-(?=(?:day|night|week|month|year)\b)"
 _POINTS = r"(?<![\w.,])(?P<sign>[-+−])?(?<![.,])(?P<number>\d{1,3}\.\d{1,2}|(?<=[-+−])\d{1,3})[ ]?pp(?![\w.]\w|\w)"
 """-0.3pp: percentage points."""
@@ -168,6 +174,7 @@ EARLY: tuple[Rule, ...] = (
         lambda match: f"{numbers.cardinal(int(match['number']))} K",
         "digit letter",
     ),
+    rule(_MILLIONS, lambda match: f"{numbers.number(match['number'])} million", "digit h"),
     rule(_POINTS, _points, ("pp",)),
     rule(_PERCENT, _percent, "digit %"),
     rule(_TEAM, lambda match: numbers.cardinal(int(match["number"])).removesuffix("e") + "ers", "digit letter"),

@@ -166,6 +166,11 @@ EARLY: tuple[Rule, ...] = (rule(_BRACKETED, _bracketed, ("(i", "(v", "(x")),)
 RULES: tuple[Rule, ...] = (
     rule(_LISTED, _listed, "roman"),
     rule(
+        rf"(?<!\w)SB[ ](?P<roman>{_ROMAN})(?!\w)",
+        lambda match: f"Super Bowl {numbers.cardinal(value(match['roman']))}",
+        "SB ",
+    ),
+    rule(
         r"(?<!\w)(?P<roman>X{0,3}(?:IX|IV|VI{0,3}|I{1,3}|X))th(?!\w)",
         lambda match: numbers.ordinal(value(match["roman"])),
         ("Vth", "Xth", "Ith"),

@@ -33,7 +33,10 @@ _FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
 _MATCH_MINUTE = (
     r"(?<![\w.'])(?P<minute>\d{1,3})(?:\+(?P<added>\d{1,2}))?['′](?![\w\"'′]|[ ](?:tall|long|wide|high|deep))"
 )
-_MATCH = lazy(r"\b(?:goals?|scor\w+|equali[sz]\w+|penalt\w+|booked|substitut\w+|free[- ]kick|half[- ]time|og)\b")
+_MATCH = lazy(
+    r"\b(?:goals?|scor\w+|equali[sz]\w+|penalt\w+|booked|substitut\w+|free[- ]kick|half[- ]time)\b"
+    r"|[^\W\d_] \(\d{1,3}(?:\+\d)?['′][,)]"
+)
 """Words of football, where 23' is a minute."""
 _SIZES = rf"""
     (?<![\w.]) (?P<width>{NUMBER}) [ ]?[x×][ ]? (?P<height>{NUMBER}) (?:[ ]?[x×][ ]?(?P<depth>{NUMBER}))?

@@ -59,6 +59,8 @@ _DOTTED_BEFORE = r"""
       |each|against|higher|lower|for[ ]the|a[ ](?:month|day|year|week|share|piece|lit(?:er|re)|kilo)
       |m|km|cm|mm|kg|g|lb|ft|in|mi|l)\b )
 """
+_DOTTED_FOR = r"(?<![\w.])(?P<hour>1[0-2]|[1-9])\.(?P<minute>[0-5]\d)(?=[ ]for[ ]\d{1,2}(?:[.:]\d\d)?[ ]?[ap]m)"
+"""6.30 for 7pm."""
 _DOTTED_LISTED = r"(?<=[a-z][ ])(?P<hour>1[0-2]|[1-9])\.(?P<minute>[0-5]\d)(?=[,;]|[ ][A-Z]|\.?$)"
 """A time in a list of times: "Matins 9am, Eucharist 10.45"."""
 _PACES = {"km": "kilometer", "mi": "mile", "mile": "mile", "500m": "five hundred meters", "100m": "hundred meters"}
@@ -289,6 +291,7 @@ RULES: tuple[Rule, ...] = (
     rule(_BARE_HALF, _bare_half, "digit a"),
     rule(_MILITARY_RANGE, _military_range, "digit-"),
     rule(_PACE, lambda match: f" per {_PACES[match['unit']]}", "digit:"),
+    rule(_DOTTED_FOR, lambda match: clock(int(match["hour"]), int(match["minute"])), "digit am"),
     rule(_DOTTED_LISTED, _dotted_listed, "digit."),
     rule(_CLOCK_RANGE, _clock_range, "digit:"),
     rule(_MIXED_RANGE, _mixed_range, "digit:"),

@@ -20,7 +20,7 @@ ly light year|rpm revolution per minute|RPM revolution per minute|bpm beat per m
 wpm word per minute|fps frame per second|FPS frame per second|mol mole|kB/s kilobyte per second|ct carat
 cwt hundredweight|mmol millimole|µmol micromole|μmol micromole|nmol nanomole|pmol picomole|mEq milliequivalent
 parsec parsec|kpc kiloparsec|Mpc megaparsec|Gpc gigaparsec|kts knot|ov over|ovs over|nmi nautical mile|nits nit
-bd bed|ba bath
+bd bed|ba bath|BR bedroom|BA bath
 """
 _IRREGULAR = {
     "Lbs": ("pound", "pounds"),
@@ -146,6 +146,9 @@ PER = {
     "gal": "gallon",
     "person": "person",
     "ha": "hectare",
+    "side": "side",
+    "serving": "serving",
+    "dose": "dose",
     "mol": "mole",
     "mmol": "millimole",
     "in": "inch",

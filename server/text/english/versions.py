@@ -6,6 +6,7 @@ import re
 
 from server.text.english import letters, numbers
 from server.text.english.rules import Rule, alternatives, first_words, rule
+from server.text.english.unit_words import UNITS
 from server.text.patterns import lazy
 
 _PRODUCTS = """
@@ -54,6 +55,8 @@ _SPECIFIER = rf"""
   | (?<=[a-z\d\]])(?P<joined>{_BOUND}(?:,[ ]?{_BOUND}){{1,4}})(?![\w^*]|\.\d)
 """
 """Python >=3.9,<4.0; ^1.2.3."""
+_AGENT = rf"(?<![\w/.\-])(?P<name>[A-Za-z][\w\-]{{1,20}})/v?(?P<number>{_PART}(?:\.{_PART}){{1,3}})(?![\w/\-]|\.[\dx])"
+"""nginx/1.18.0."""
 _ONE_BOUND = lazy(r"(?P<operator>[^\w\s.,]+) ?v?(?P<number>[\d.]*\d)(?P<x>\.[*x])?")
 _BOUND_WORDS = {
     ">=": "greater than or equal to",
@@ -133,6 +136,11 @@ def _specifier(match: re.Match[str]) -> str:
     return space + ", ".join(words)
 
 
+def _agent(match: re.Match[str]) -> str:
+    """Return the name and the version of a program. A unit before the slash begins a second amount."""
+    return match[0] if match["name"] in UNITS else f"{match['name']} {version(match['number'])}"
+
+
 def _episode(match: re.Match[str]) -> str:
     return f"season {numbers.cardinal(int(match['season']))}, episode {numbers.cardinal(int(match['episode']))}"
 
@@ -146,7 +154,10 @@ def _dashed(match: re.Match[str]) -> str:
     return f"{name} {words}{letter}{' ' if match[0].endswith('-') else ''}"
 
 
-EARLY: tuple[Rule, ...] = (rule(_SPECIFIER, _specifier, ("=", "^", "~", "<", ">")),)
+EARLY: tuple[Rule, ...] = (
+    rule(_SPECIFIER, _specifier, ("=", "^", "~", "<", ">")),
+    rule(_AGENT, _agent, "unit/digit"),
+)
 """Run before code, in which the operators are read in another way."""
 
 RULES: tuple[Rule, ...] = (

@@ -63,6 +63,8 @@ _HASHTAG = r"""
 """
 _CODE = r"(?<![\w&#])\#(?P<code>(?=[A-Z\d]*\d[A-Z])(?![\dA-F]{6}(?!\w))[A-Z\d]{4,12})(?!\w)"
 """A code of capitals and digits: #QX81T."""
+_DASHED_CODE = r"(?<![\w&#])\#(?P<letters>[A-Z]{2,5})-(?P<digits>\d{2,8})(?![\w\-])"
+"""#CS-20931."""
 _MENTION = r"(?<![\w@.])@(?P<name>[A-Za-z][\w]{0,49}(?:[.\-]\w{1,49}){0,3})"
 _PROMPT = (
     r"(?<![\w.+\-@])(?P<user>[a-z_][\w\-]{0,31})@(?P<host>[\w.\-]{1,63}):(?P<folder>[~/][\w/.\-~]{0,99})[$\#](?=[ ])"
@@ -152,6 +154,11 @@ def _forum(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_CODE, lambda match: f"number {letters.spell(' '.join(match['code']))}", "#"),
+    rule(
+        _DASHED_CODE,
+        lambda match: f"number {letters.spell(match['letters'])} {numbers.digits(match['digits'])}",
+        "#",
+    ),
     rule(_PROMPT, _prompt, "@"),
     rule(_MAIL, _mail, "@"),
     rule(_URL, _url, ("dotted", "://", "localhost:")),
