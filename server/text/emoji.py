@@ -29,6 +29,8 @@ _STARS = lazy(
 )
 """A rating: ★★★★☆."""
 _FEWEST_STARS, _MOST_STARS = 3, 5
+_NEAR = 60
+"""Characters within which another group of stars shows that they are decoration."""
 _LOVE = lazy(r"\b(?P<subject>I|[Ww]e|[Yy]ou|[Tt]hey)[ ](?:♥|❤)\ufe0f?(?=[ ][A-Za-z])")
 """I ♥ NY."""
 _SELECTORS = lazy(r"[\ufe0e\ufe0f\u20e3]|(?<![^\W\d_])\u200d|\u200d(?![^\W\d_])")
@@ -104,7 +106,8 @@ def _replace(text: str, *, named: bool) -> str:
 def _stars(match: re.Match[str]) -> str:
     """Return a rating in words. A few stars without empty ones, and more than one group of them, are decoration."""
     full, empty = len(match["full"].replace("\ufe0f", "")), len(match["empty"] or "")
-    alone = match.string.count("★") + match.string.count("⭐") == full
+    around = match.string[max(0, match.start() - _NEAR) : match.end() + _NEAR]
+    alone = around.count("★") + around.count("⭐") == full
     if not (match["half"] or empty or (alone and _FEWEST_STARS <= full <= _MOST_STARS)):
         return match[0]
     half = " and a half" if match["half"] else ""

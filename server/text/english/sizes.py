@@ -38,6 +38,7 @@ _MATCH = lazy(
     r"|[^\W\d_] \(\d{1,3}(?:\+\d)?['′][,)]"
 )
 """Words of football, where 23' is a minute."""
+_NEAR = 80
 _SIZES = rf"""
     (?<![\w.]) (?P<width>{NUMBER}) [ ]?[x×][ ]? (?P<height>{NUMBER}) (?:[ ]?[x×][ ]?(?P<depth>{NUMBER}))?
     (?!\w|\.\d|[\^⁰¹²³⁴-⁹⁻])(?![ ]?=)
@@ -70,7 +71,7 @@ def _inches(match: re.Match[str]) -> str:
 
 
 def _match_minute(match: re.Match[str]) -> str:
-    if not _MATCH.search(match.string):
+    if not _MATCH.search(match.string, max(0, match.start() - _NEAR), match.end() + _NEAR):
         return match[0]
     added = f" plus {numbers.cardinal(int(match['added']))}" if match["added"] else ""
     return f"{numbers.cardinal(int(match['minute']))}{added} minutes"
