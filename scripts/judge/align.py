@@ -15,6 +15,7 @@ from typing import Any
 import jiwer
 
 from scripts.judge.differences import count_errors
+from scripts.judge.homophones import pronunciations
 from scripts.judge.words import normalize
 
 _INSERTED = 4
@@ -29,7 +30,7 @@ def main() -> None:
 
 
 def align(sentences: Sequence[str], heard: str) -> dict[str, Any]:
-    """Return the comparison of ``sentences`` with ``heard``. Words that are only joined or split are right."""
+    """Return the comparison of ``sentences`` with ``heard``. Words that sound alike are right."""
     words = [normalize(sentence).split() for sentence in sentences]
     owners = [number for number, each in enumerate(words) for _ in each]
     expected, actual = [word for each in words for word in each], _words(heard)
@@ -42,7 +43,7 @@ def align(sentences: Sequence[str], heard: str) -> dict[str, Any]:
         elif chunk.type == "insert" and chunk.hyp_end_idx - chunk.hyp_start_idx >= _INSERTED:
             inserted.append(" ".join(actual[chunk.hyp_start_idx : chunk.hyp_end_idx]))
     return {
-        "errors": count_errors(result.alignments[0], expected, actual),
+        "errors": count_errors(result.alignments[0], expected, actual, pronunciations().alike),
         "words": len(expected),
         "lost": [
             sentence for sentence, each, found in zip(sentences, words, right, strict=True) if 2 * found < len(each)
@@ -52,8 +53,9 @@ def align(sentences: Sequence[str], heard: str) -> dict[str, Any]:
 
 
 def _words(heard: str) -> list[str]:
-    """Return the normalized words of each sentence: the normalizer makes 61 of "six. One ticket"."""
-    return [word for sentence in _SENTENCE_END.split(heard) for word in normalize(sentence).split()]
+    """Return the normalized words of each sentence: the normalizer makes 61 of "six. One ticket", and . of "..."."""
+    words = [word for sentence in _SENTENCE_END.split(heard) for word in normalize(sentence).split()]
+    return [word for word in words if any(map(str.isalnum, word))]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Counts the errors in an alignment of two texts, without differences of spelling that cannot be heard."""
+"""Counts the errors in an alignment of two texts, without differences that cannot be heard."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Protocol
 
@@ -19,9 +19,16 @@ class Chunk(Protocol):
     hyp_end_idx: int
 
 
-def count_errors(chunks: Sequence[Chunk], expected: Sequence[str], actual: Sequence[str]) -> int:
-    """Return the number of words that are missing, wrong or added. Words that are only joined or split are right."""
-    return sum(_errors(run, expected, actual) for run in _differences(chunks))
+Alike = Callable[[Sequence[str], Sequence[str]], bool]
+"""Returns whether two groups of words sound alike."""
+
+
+def count_errors(chunks: Sequence[Chunk], expected: Sequence[str], actual: Sequence[str], alike: Alike) -> int:
+    """Return the number of words that are missing, wrong or added.
+
+    Words that are only joined or split, or that sound alike, are right.
+    """
+    return sum(_errors(run, expected, actual, alike) for run in _differences(chunks))
 
 
 def _differences(chunks: Sequence[Chunk]) -> Iterator[list[Chunk]]:
@@ -31,10 +38,10 @@ def _differences(chunks: Sequence[Chunk]) -> Iterator[list[Chunk]]:
             yield list(run)
 
 
-def _errors(run: Sequence[Chunk], expected: Sequence[str], actual: Sequence[str]) -> int:
+def _errors(run: Sequence[Chunk], expected: Sequence[str], actual: Sequence[str], alike: Alike) -> int:
     """Return the number of errors in a run of differences."""
     first, last = run[0], run[-1]
     one, other = expected[first.ref_start_idx : last.ref_end_idx], actual[first.hyp_start_idx : last.hyp_end_idx]
-    if same_sounds(" ".join(one), " ".join(other)):
+    if same_sounds(" ".join(one), " ".join(other)) or alike(one, other):
         return 0
     return sum(max(each.ref_end_idx - each.ref_start_idx, each.hyp_end_idx - each.hyp_start_idx) for each in run)

