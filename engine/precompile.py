@@ -23,7 +23,7 @@ from engine.config import EngineConfig
 from engine.device.selection import choose_device, choose_dtype
 from engine.kernels.codec_units import UnitKernels
 from engine.kernels.codec_units import compilations as codec_compilations
-from engine.kernels.triton_launch import CompileOnly, parallel_compilation
+from engine.kernels.triton_launch import CompileOnly
 from engine.system.cache_folder import cache_folder
 from engine.system.process import exit_immediately, prepare_process
 from engine.talker.fused.compilations import compile_triton_kernels, talker_compilations
@@ -100,10 +100,10 @@ def compile_ahead(checkpoint: Checkpoint, config: EngineConfig, device: torch.de
     with ThreadPoolExecutor(len(compilations) or 1) as pool:
         compiling = [pool.submit(each) for each in compilations]
         if backend.graphed:
-            compile_kernels(checkpoint.codec, backend.dtype, backend.sizes, shared_bytes(device))
+            compile_kernels(checkpoint.codec, backend.dtype, backend.sizes, shared_bytes(device), load=True)
             if bfloat16:
-                with parallel_compilation(pool):
-                    compile_triton_kernels(talker, slots, CompileOnly(), layers=layers)
+                with CompileOnly(pool, load=True) as launch:
+                    compile_triton_kernels(talker, slots, launch, layers=layers)
         for each in compiling:
             each.result()
 

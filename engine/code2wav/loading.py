@@ -32,7 +32,7 @@ from engine.kernels.codec_tiles import H200_SHARED_BYTES
 from engine.kernels.codec_units import UnitKernels
 from engine.kernels.fallback import reason_for_fallback
 from engine.kernels.nvrtc import KernelError
-from engine.kernels.triton_launch import CompileOnly, parallel_compilation
+from engine.kernels.triton_launch import CompileOnly
 from engine.models.code2wav import Code2WavModel
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
 from engine.protocol.request import CODEBOOKS, SAMPLES_PER_FRAME
@@ -54,19 +54,24 @@ def shared_bytes(device: torch.device) -> int:
 
 
 def compile_kernels(
-    codec: CodecArchitecture, dtype: torch.dtype, sizes: Iterable[tuple[int, int]], shared: int = H200_SHARED_BYTES
+    codec: CodecArchitecture,
+    dtype: torch.dtype,
+    sizes: Iterable[tuple[int, int]],
+    shared: int = H200_SHARED_BYTES,
+    *,
+    load: bool = False,
 ) -> None:
     """Compile the kernels for batches of (streams, frames), in parallel.
 
-    Uses meta tensors, and no GPU memory. shared: see ``TritonOps``.
+    Uses meta tensors, and no GPU memory. shared: see ``TritonOps``. load: see ``CompileOnly``.
     """
     from engine.kernels.codec_triton import TritonOps
 
     started = time.monotonic()
     weights = _meta_weights(codec, dtype)
-    memory, decoder = StreamMemory(weights, 1), RowDecoder(weights, TritonOps(CompileOnly(), shared))
-    threads = min(_MAX_THREADS, available_cores())
-    with ThreadPoolExecutor(threads) as pool, parallel_compilation(pool), torch.inference_mode():
+    memory, threads = StreamMemory(weights, 1), min(_MAX_THREADS, available_cores())
+    with ThreadPoolExecutor(threads) as pool, CompileOnly(pool, load=load) as launch, torch.inference_mode():
+        decoder = RowDecoder(weights, TritonOps(launch, shared))
         for size in sizes:
             _decode(decoder, weights, memory, *size)
     _log.info("compiled Code2Wav's kernels, or found them in Triton's cache, in %.1f s", time.monotonic() - started)

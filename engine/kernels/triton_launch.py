@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 
@@ -25,25 +25,42 @@ def run(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -
 
 
 class CompileOnly:
-    """A ``Launch`` that compiles each kernel variant once and runs nothing. Its tensors may be meta tensors."""
+    """A ``Launch`` that compiles each kernel variant once and runs nothing. Its tensors may be meta tensors.
 
-    def __init__(self) -> None:
-        self._compiled: set[tuple[object, ...]] = set()
+    Used as a context, at the end of which all are compiled. Kernels are compiled in the threads of ``pool``, but one
+    after another where Triton is too old. load: also load them on the GPU, for which Triton compiles a C function that
+    launches them, with the system's C compiler.
+    """
+
+    def __init__(self, pool: Executor, *, load: bool = False) -> None:
+        self._pool, self._loads = pool, load
+        self._kernels: dict[tuple[object, ...], Any] = {}
+
+    def __enter__(self) -> Self:
+        import triton
+
+        mode = getattr(triton, "AsyncCompileMode", None)
+        self._mode: AbstractContextManager[object] = nullcontext() if mode is None else mode(self._pool)
+        self._mode.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._mode.__exit__(*exception)
+        if self._loads and exception[0] is None:
+            list(self._pool.map(_load, self._kernels.values()))
 
     def __call__(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
         """Compile the kernel unless this variant is compiled."""
         variant = (id(kernel), *map(_variant, arguments), *constants.values())
-        if variant not in self._compiled:
-            self._compiled.add(variant)
-            kernel.warmup(*arguments, grid=grid, **constants)
+        if variant not in self._kernels:
+            self._kernels[variant] = kernel.warmup(*arguments, grid=grid, **constants)
 
 
-def parallel_compilation(pool: Executor) -> AbstractContextManager[object]:
-    """Return a context in which Triton compiles in ``pool``. Older Triton compiles one kernel after another."""
-    import triton
-
-    mode = getattr(triton, "AsyncCompileMode", None)
-    return nullcontext() if mode is None else mode(pool)
+def _load(kernel: Any) -> None:
+    """Load a kernel that was compiled, or that is a future of Triton. Triton's interpreter returns None."""
+    compiled = kernel.result() if hasattr(kernel, "result") else kernel
+    if compiled is not None:
+        _ = compiled.run  # loads the kernel, and compiles its launcher
 
 
 def _variant(argument: object) -> object:

@@ -16,6 +16,7 @@ from engine.config import EngineConfig
 load_decoder(EngineConfig.model_validate_json(sys.argv[1]))
 """
 TALKER = """
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 import torch
 from engine.checkpoint.config import read_model
@@ -28,7 +29,13 @@ from tests.support.talker_layers import random_cache, random_layers
 from tests.unit.published import model_config
 talker, cuda = read_model(model_config("1b7-custom_voice"), Path("config.json")).talker, torch.device("cuda")
 """
-COMPILE = TALKER + "compile_triton_kernels(talker, 8, CompileOnly(), layers=True)"
+COMPILE = (
+    TALKER
+    + """
+with ThreadPoolExecutor() as pool, CompileOnly(pool, load=True) as launch:
+    compile_triton_kernels(talker, 8, launch, layers=True)
+"""
+)
 RUN = (
     TALKER
     + """
@@ -39,7 +46,8 @@ row_layers(random_layers(talker.transformer, 64, cuda), random_cache(talker.tran
 
 
 def compiled(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.suffix == ".cubin"}
+    """The compiled kernels and the functions that launch them."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.suffix in (".cubin", ".so")}
 
 
 def test_code2wav_finds_all_its_kernels_compiled(tmp_path, monkeypatch):
