@@ -83,7 +83,7 @@ def say(
     sample_rate: Annotated[int, typer.Option(help="Samples per second, 8000 to 48000.")] = SAMPLE_RATE,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same audio.")] = None,
     temperature: Annotated[
-        float | None, typer.Option(help="Sampling temperature of codebook 0; 0 selects the most likely code.")
+        float | None, typer.Option(help="Sampling temperature of a frame's first code; 0 selects the most likely code.")
     ] = None,
     top_k: Annotated[int | None, typer.Option(help="Sample from this number of most likely codes.")] = None,
     top_p: Annotated[
@@ -91,10 +91,10 @@ def say(
     ] = None,
     repetition_penalty: Annotated[float | None, typer.Option(help="Above 1: codes repeat less.")] = None,
     subtalker_temperature: Annotated[
-        float | None, typer.Option(help="The same as --temperature, for codebooks 1 to 15.")
+        float | None, typer.Option(help="The same as --temperature, for the other 15 codes.")
     ] = None,
-    subtalker_top_k: Annotated[int | None, typer.Option(help="The same as --top-k, for codebooks 1 to 15.")] = None,
-    subtalker_top_p: Annotated[float | None, typer.Option(help="The same as --top-p, for codebooks 1 to 15.")] = None,
+    subtalker_top_k: Annotated[int | None, typer.Option(help="The same as --top-k, for the other 15 codes.")] = None,
+    subtalker_top_p: Annotated[float | None, typer.Option(help="The same as --top-p, for the other 15 codes.")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="Always select the most likely code.")] = False,
     max_new_tokens: Annotated[int | None, typer.Option(help="N limits the speech to N-1 frames of 80 ms.")] = None,
     dump: Annotated[Path | None, typer.Option(help=".npz file to write codes and samples to.")] = None,
