@@ -1,4 +1,4 @@
-"""Angle brackets that are no HTML: mentions and links of Slack, and placeholders such as <your-key>."""
+"""Angle brackets other than HTML tags: Slack mentions and links, and placeholders such as <your-key>."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _JOINS = lazy(r"[-_ ]")
 _NOT_IN_NAME = frozenset(
     "and or but class typename disabled hidden open required checked async defer controls muted loop".split()
 )
-"""Words of comparisons and of program code, and attributes."""
+"""Words in comparisons and in code, and HTML attributes."""
 _SOUNDS = frozenset(
     "laugh laughs laughing laughter chuckle chuckles giggle giggles sigh sighs gasp gasps cough coughs sniffle "
     "sniffles groan groans yawn yawns whisper whispers cry cries sob sobs breath breathe pause silence happy sad angry "
     "sing".split()
 )
-"""Tags of other speech models."""
+"""Sound tags of other speech models."""
 
 
 def in_words(text: str) -> str:

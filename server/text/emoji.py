@@ -31,8 +31,12 @@ _STARS = lazy(
 _FEWEST_STARS, _MOST_STARS = 3, 5
 _NEAR = 60
 """Characters within which another group of stars shows that they are decoration."""
-_LOVE = lazy(r"\b(?P<subject>I|[Ww]e|[Yy]ou|[Tt]hey)[ ](?:♥|❤)\ufe0f?(?=[ ][A-Za-z])")
-"""I ♥ NY."""
+_LOVE = lazy(
+    r"(?:\b(?P<subject>I|[Ww]e|[Tt]hey)|^(?P<you>[Yy]ou|[Uu]))[ ](?:(?:♥|❤)\ufe0f?|<3+)"
+    r"(?=[ ](?!(?:and|or|then|is)\b)[A-Za-z])"
+    r"|\b(?P<low>i)[ ]<3+(?=[ ](?:u|ur|you|your|this|that|my|it|him|her|them|the)\b)"
+)
+"""I ♥ NY, I <3 you."""
 _SELECTORS = lazy(r"[\ufe0e\ufe0f\u20e3]|(?<![^\W\d_])\u200d|\u200d(?![^\W\d_])")
 _EMOTICON = lazy(
     r"""
@@ -47,7 +51,9 @@ _EMOTICON = lazy(
     """,
     re.VERBOSE,
 )
-_HEART = lazy(r"(?<=[^\W\d]|[.!?,])\s{1,4}<3+(?=$|[\s.,!?])(?!\s*[=<>]|\s(?:and|or|then|is)\b)")
+_HEART = lazy(
+    r"(?<=[^\W\d]|[.!?,])(?:\s{1,4}<3+){1,9}(?=$|[\s.,!?])(?!\s*[=<>](?!3)|\s(?:and|or|then|is)\b)|^(?:<3+\s{0,4}){1,9}(?=$|[.,!?])"
+)
 _SHORT_NAMES = (
     "100 angry bell blush bomb boom bow bug bulb cake clap coffee confused cool crown cry dizzy eyes facepalm "
     "fire fist flushed frowning gem ghost grin grinning handshake heart hearts hourglass hugging joy kiss "
@@ -59,7 +65,7 @@ _SHORTCODE = lazy(
     rf"(?<![\w:/]):((?:{'|'.join(_SHORT_NAMES)})|[+-]1|[a-z0-9]{{1,20}}(?:_[a-z0-9]{{1,20}}){{1,5}}):(?![\w:/])"
 )
 """An emoji by its name, as in chat programs: ":tada:", ":thumbs_up:"."""
-_VARIABLE = lazy(r"(?:^|[\s(=])(?!I$)[^\W\d_]$")
+_VARIABLE = lazy(r"(?:^|[\s(=])(?![IUu]$)[^\W\d_]$")
 _SPACES = lazy(r"[^\S\n]{2,}")
 _NAMES = {
     "❤": "heart",
@@ -88,10 +94,11 @@ def name(text: str) -> str:
 
 def _replace(text: str, *, named: bool) -> str:
     changed = _SHORTCODE.sub(lambda match: f" {re.sub('[_-]', ' ', match[1])} " if named else " ", text)
+    if "<3" in text or not text.isascii():
+        changed = _LOVE.sub(lambda match: f"{match['subject'] or match['you'] or match['low']} love", changed)
     if not text.isascii():
         changed = _RATING.sub(lambda match: f"{match[1]} star" + ("s" if match[1] != "1" else ""), changed)
         changed = _STARS.sub(_stars, changed)
-        changed = _LOVE.sub(r"\g<subject> love", changed)
         changed = _KEYCAP.sub(lambda match: match[1] if match[1].isdecimal() else " ", changed)
         changed = _SEQUENCE.sub(lambda match: f" {sequence_name(match[0])} " if named else " ", changed)
         changed = _SELECTORS.sub("", changed)

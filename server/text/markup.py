@@ -38,6 +38,8 @@ _CITATION = lazy(
     r"|(?<=[a-z])(?:[ ](?:\[\d{1,3}\])+|(?:\[\d{1,3}\]){2,})(?=[.,;:]|[ ]?$)"
 )
 _SCRIPT = lazy(r"<(script|style)\b[^>]{0,500}>.*?(?:</\1\s*>|$)", re.IGNORECASE | re.DOTALL)
+_LABEL = lazy(r"^( {0,3})\[(?=[^\]\[\n^]{1,80}\]:[^\S\n]+(?!\S*[./#<:]\S))", re.MULTILINE)
+"""The name of a speaker in brackets, "[Ann]: Hello", which Markdown would drop as the target of a link."""
 _BLANK = lazy(r"\n[^\S\n]*\n\s*")
 _ENDED = lazy(r"[.!?:;,…][\"')\]]*\s*$")
 _TERMINAL = lazy(r"[.!?:;,—-][\"')\]]*$")
@@ -57,6 +59,8 @@ def to_text(text: str, *, line_before: int = 0) -> str:
     if "<" in text:
         text = angle_brackets.in_words(_SCRIPT.sub("", text))
     text = _COMPARISON.sub(r"\\\g<0>", _BULLET.sub(r"\1- ", formula_markup.one_line(text)))
+    if "]:" in text:
+        text = _LABEL.sub(r"\1\\[", text)
     text = _SHARE.sub(r"\\\\\\\\", _CITATION.sub("", _RUN.sub(r"\1", text)))
     blocks = _blocks(_PRODUCT.sub(lambda match: match[0].replace("*", _STAR), text), 0, line_before)
     return "\n\n".join(filter(None, blocks)).replace(_STAR, "*")

@@ -94,9 +94,6 @@ NUMBERED: dict[str, str] = {
             street St
             paragraph Para para
             paragraphs Paras paras
-            elevation Elev elev
-            altitude Alt alt
-            distance Dist dist
         """.strip().splitlines()
     )
     for short in shorts
@@ -232,6 +229,7 @@ WORDS: dict[str, str] = {
     "mgmt.": "management",
     "mgmt": "management",
     "dir.": "director",
+    "assoc. of": "association of",
     "assoc.": "associate",
     "tel.": "telephone",
     "Tel": "Telephone",

@@ -1,4 +1,4 @@
-"""Abbreviations as words, by context: Dr. Smith and Maple Dr., No. 5, vs., e.g., Acme Inc., U.S., J. R. R. Tolkien."""
+"""Abbreviations as words, by context: No. 5, vs., e.g., Acme Inc., U.S., J. R. R. Tolkien. See also ``titles``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from server.text.english.abbreviation_words import (
     COMPANIES,
     NUMBERED,
     STREETS,
-    TITLES,
     WORDS,
 )
 from server.text.english.chat_words import CHAT, LOWER_ACRONYMS, SOUNDS
@@ -50,18 +49,10 @@ _COUNTIES = (
     "Westmeath Wexford Wicklow"
 ).split()
 """Counties that "Co." stands before."""
-_DOCTOR = rf"(?<![\w.])(?P<word>Dr|St)(?:\.{_NAME}|{_NAME})"
-_ORDINAL_WORDS = (
+ORDINAL_WORDS = (
     "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|[a-z]+teenth|[a-z]+ieth|"
     "[a-z]+ty-[a-z]+(?:st|nd|rd|th)"
 )
-_PLACE_BEFORE = lazy(rf"(?:(?<=[^.!?\n]\s)[A-Z][\w']+(?:[ ][JS]r\.)?|\d(?:st|nd|rd|th)|\b(?:{_ORDINAL_WORDS}))\s$")
-_PREPOSITION = lazy(
-    r"(?:^|(?<![JS]r)[.!?:,;\"'(]\s?|\b(?:[Ii]n|[Aa]t|[Oo]n|[Tt]o|[Tt]he|[Aa]nd|[Oo]f|[Ff]or|[Bb]y|[Nn]ear|[Ff]rom|[Aa]sk|[Ss]ee|[Cc]all|"
-    r"[Ww]ith|[Vv]isit|[Dd]ear|[Hh]i|[Hh]ello|[Tt]hanks|[Bb]ut|[Oo]r|[Tt]hen|[Ww]hen|[Ii]s|[Ww]as|[Mm]y|[Oo]ur|[Yy]es|[Nn]o)\s)$"
-)
-_PLACE_ALONE = r"(?:(?<=[a-z][ ])|(?<=[JS]r\.[ ]))Dr\.?(?=\s*[.,!?]?\s*$)"
-_TITLE_ALONE = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Prof)\.?(?=\s*[.,!?]?\s*$)"
 _NUMBERED = rf"""
     (?<![\w.])
     (?: (?P<word>{alternatives(NUMBERED)})\.[ ]?
@@ -93,7 +84,7 @@ _STARTER = lazy(
 _INITIAL_BEFORE = lazy(
     r"(?:[A-Z][a-z]+|[A-Z]{2,}|^|[\"(,;:]|\b(?:[Bb]y|[Aa]nd|[Oo]f|[Ff]rom|[Ww]ith|[Tt]o|[Aa]uthor|[Ii]s|[Ww]as)|[.!?])\s?$"
 )
-_SUBJECT = r"(?:^|(?<=^[Ss]ubject:[ ]))(?:(?:RE|Re|re|FWD?|Fwd?|fwd?):[ ]?){1,6}(?=\S)"
+_SUBJECT = r"(?:^|(?<=^[Ss]ubject:[ ]))(?:(?:RE|Re|re|FWD?|Fwd?|fwd?):(?:[ ]|(?=[A-Z]))){1,6}(?=\S)"
 """The beginning of the subject of a mail: Re: Fwd:."""
 _VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.?[ ](?=[A-Z][a-z])"
 _RATES = {"min": "minute", "hr": "hour"}
@@ -111,35 +102,26 @@ _AGES = (
     r"\b(?P<before>(?:[Uu]nder|[Oo]ver))(?:-|(?<=\b[Tt]he[ ]under)[ ]|(?<=\b[Tt]he[ ]over)[ ])(?P<age>\d{1,3})s(?!\w)"
 )
 """under-16s."""
-_BORN = r"(?:(?<=\()|(?<=[,;][ ])|^)[bd]\.[ ](?=(?:c\.[ ]?)?(?:\d{1,2}[ ][A-Z]|[A-Z][a-z]+[ ]\d|1\d{3}|20\d\d))"
-"""The dates of a life: b. 12 June 1901."""
 _NUMBER_OF = r"""
     \b (?P<noun>batch|model|order|phone|serial|part|case|item|unit|tracking|account|ref|reference|confirmation|policy
     |license|licence|passport|invoice|booking|flight|room|member|registration)[ ]no\b\.
     (?=[ ](?:[A-Z]{0,4}\d|ending))
 """
 _ESTIMATED = r"(?<![\w.])(?P<word>[Ee])st\.(?=[ ](?!(?:in[ ])?\d{4}))"
+_HEIGHTS = {"lev": "levation ", "lt": "ltitude ", "ist": "istance "}
 _DEGREE = r"(?<![\w.])(?P<word>M\.?D|B\.?A|M\.?A|M\.?B\.?A|Ed\.?D|D\.?D\.?S|J\.?D)\.(?=\W|$)"
 
 
-def _stop(match: re.Match[str]) -> str:
+def stop(match: re.Match[str]) -> str:
     """Return a full stop if that of the abbreviation also ends the sentence, else ""."""
     after = match.string[match.end() : match.end() + 4]
     return "." if not after.strip() or (re.match(r"[\"')]*\s+[A-Z]", after) and not re.match(r"\s+I\b", after)) else ""
 
 
 def _stop_after_name(match: re.Match[str]) -> str:
-    """Like ``_stop``, for abbreviations within names, "U.S. Army": a capital may continue the name."""
+    """Like ``stop``, for abbreviations within names, "U.S. Army": a capital may continue the name."""
     after = match.string[match.end() : match.end() + 16]
     return "." if not after.strip() or _STARTER.match(after) else ""
-
-
-def _doctor(match: re.Match[str]) -> str:
-    before = match.string[max(0, match.start() - 24) : match.start()]
-    place = _PLACE_BEFORE.search(before) and not _PREPOSITION.search(before)
-    if match["word"] == "Dr":
-        return "Drive" + _stop(match) if place and match[0].endswith(".") else "Doctor"
-    return "Street" if place else "Saint"
 
 
 def _follows_noun_marker(match: re.Match[str]) -> bool:
@@ -151,17 +133,9 @@ def _available(match: re.Match[str]) -> str:
     return match[0] if _follows_noun_marker(match) else f"{match['word']}vailable"
 
 
-def _place_alone(match: re.Match[str]) -> str:
-    """Return "Drive" after a name: "on Oak Dr."."""
-    before = match.string[max(0, match.start() - 24) : match.start()]
-    if not _PLACE_BEFORE.search(before) or _PREPOSITION.search(before):
-        return match[0]
-    return "Drive" + _stop(match)
-
-
 def _street(match: re.Match[str]) -> str:
     before = match.string[max(0, match.start() - 24) : match.start()]
-    if not re.search(rf"(?:[A-Z][\w'\-]*\.?|\d(?:st|nd|rd|th)|\b(?:{_ORDINAL_WORDS}))$", before):
+    if not re.search(rf"(?:[A-Z][\w'\-]*\.?|\d(?:st|nd|rd|th)|\b(?:{ORDINAL_WORDS}))$", before):
         return match[0]
     stop = _stop_after_name(match) if match["stop"] else ""
     return f"{match['space']}{STREETS[match['word']]}{stop}"
@@ -181,7 +155,7 @@ def _weekday(match: re.Match[str]) -> str:
     after = match.string[match.end() : match.end() + 3]
     if not _WEEKDAY_BEFORE.search(before) and not re.match(r"\s[a-z\d&]|,", after):
         return match[0]
-    return dates.day_name(match["word"]) + _stop(match)
+    return dates.day_name(match["word"]) + stop(match)
 
 
 def _dotted(match: re.Match[str]) -> str:
@@ -204,12 +178,12 @@ def _initials(match: re.Match[str]) -> str:
 def _word(match: re.Match[str]) -> str:
     word = match["word"]
     spoken = _ALL_WORDS[word]
-    if word.lower() in _ALSO_WORDS and (_stop(match) or _follows_noun_marker(match)):
+    if word.lower() in _ALSO_WORDS and (stop(match) or _follows_noun_marker(match)):
         return word
     if match.start() and spoken[0].isupper() and spoken[:2] != "I " and word.isupper() and not _starts_sentence(match):
         spoken = spoken[0].lower() + spoken[1:] if spoken[1:2] != " " else spoken
     ends = word.endswith(".") and (word.lower() not in _NEVER_END or match.end() == len(match.string))
-    return spoken + (_stop(match) if ends else "")
+    return spoken + (stop(match) if ends else "")
 
 
 def _starts_sentence(match: re.Match[str]) -> bool:
@@ -217,7 +191,7 @@ def _starts_sentence(match: re.Match[str]) -> bool:
 
 
 def _edition(match: re.Match[str]) -> str:
-    return "edition" + _stop(match)
+    return "edition" + stop(match)
 
 
 def _subject(match: re.Match[str]) -> str:
@@ -236,18 +210,15 @@ def _battery(match: re.Match[str]) -> str:
 EARLY: tuple[Rule, ...] = (
     rule(_EXPIRES, "expires ", ("exp",)),
     rule(_AGES, lambda match: f"{match['before']} {_plural_age(match['age'])}", "digit letter"),
-    rule(_BORN, lambda match: "born " if match[0][0] == "b" else "died ", ("b.", "d.")),
-    rule(r"(?<![\w.])fl\.[ ](?=(?:c\.[ ]?)?\d{3,4}(?!\d))", "flourished ", "fl."),
     rule(r"(?<=\d(?:st|nd|rd|th)[ ])ed\.(?P<end>(?=[),;]|\s*$))?", _edition, "ordinal digit"),
-    rule(
-        r"\((?P<many>ed|eds)\.\)",
-        lambda match: f"({'editor' if match['many'] == 'ed' else 'editors'})",
-        ("(ed", "(eds"),
-    ),
     rule(r"(?<=[a-z][ ])d\.[ ](?=[A-Z][a-z]+[ ](?:[A-Z][a-z]+[ ])?[0-7][-–][0-7])", "defeated ", " d."),
     rule(r"\best\.(?=[ ]of\b)", "estimate", "est."),
-    rule(r"(?<=,[ ])l\.[ ](?=\d)", "line ", " l."),
-    rule(r"(?<![\w.])ss\.[ ]?(?=\d)", "sections ", "ss."),
+    rule(
+        r"(?<![\w.])(?P<first>[EeAaDd])(?P<rest>lev|lt|ist)\.[ ](?=[\d,.]{1,8}[ ]?(?:ft|feet|k?m|mi|miles|meters)\b)",
+        lambda match: match["first"] + _HEIGHTS[match["rest"]],
+        ("elev", "alt", "dist"),
+    ),
+    rule(r"(?<=\d[ ])bc(?=\s*(?:$|[.,;:)]))", "B C", ("bc",)),
     rule(_FEATURING, r"\g<before>featuring", ("ft", "feat")),
     rule(r"(?<!\w)Conf\.(?=[ ]?\#)", "confirmation", ("conf",)),
     rule(r"(?<!\w)401[ ]?\(?k\)?(?!\w)", "four oh one K", "401"),
@@ -332,19 +303,16 @@ RULES: tuple[Rule, ...] = (
         lambda match: COMPANIES[match["word"]],
         ("ltd", "utd", "plc"),
     ),
-    rule(_DOCTOR, _doctor, ("dr", "st")),
-    rule(_PLACE_ALONE, _place_alone, ("dr",)),
-    rule(_TITLE_ALONE, lambda match: TITLES.get(match["word"], "Doctor"), ("mr", "mrs", "ms", "dr", "prof")),
     rule(_STREET, _street, first_words(STREETS)),
     rule(_COMPANY, _company, first_words(COMPANIES)),
     rule(_COMPANY_BEFORE, lambda match: COMPANIES[match["word"]], first_words(COMPANIES)),
     rule(_WEEKDAY, _weekday, dates.SHORT_DAYS),
-    rule(_MONTH, lambda match: dates.month_name(match["word"]) + _stop(match), dates.SHORT_MONTHS),
+    rule(_MONTH, lambda match: dates.month_name(match["word"]) + stop(match), dates.SHORT_MONTHS),
     rule(_ESTIMATED, r"\g<word>stimated", "st."),
     rule(r"(?<![\w'.])u(?![\w'.]\w|\w)", "you", (" u", "u ")),
     rule(_WORD, _word, first_words(_ALL_WORDS)),
     rule(r"(?<!\w)mm[ ]?Hg(?!\w)", "millimeters of mercury", ("mmHg", "mm Hg")),
-    rule(_DEGREE, lambda match: letters.spell(match["word"].replace(".", "")) + _stop(match), ("A.", "D.", "S.")),
+    rule(_DEGREE, lambda match: letters.spell(match["word"].replace(".", "")) + stop(match), ("A.", "D.", "S.")),
     rule(_DOTTED, _dotted, "initial"),
     rule(_INITIALS, _initials, "initial"),
 )

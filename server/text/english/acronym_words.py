@@ -40,6 +40,13 @@ WORDS = frozenset(
 """Acronyms that are read as words."""
 
 CUSTOM: dict[str, str] = {
+    "MON": "Monday",
+    "TUE": "Tuesday",
+    "TUES": "Tuesday",
+    "WED": "Wednesday",
+    "THU": "Thursday",
+    "THURS": "Thursday",
+    "FRI": "Friday",
     "AAA": "triple A",
     "AKA": "also known as",
     "ASAP": "A S A P",

@@ -83,8 +83,6 @@ _CITY = rf"""
     \b (?P<place> (?:{_IN_STATES}) | [A-Z][a-z]{{2,}},[ ](?:{_CERTAIN}) ) (?=\s*$|[.,;:!?)]|[ ]\(|[ ](?!or\b)[a-z])
 """
 """Austin, TX."""
-
-
 _WIND = r"""
     (?P<before>\b(?:[Ww]inds?|[Gg]usts?|[Hh]eading|[Ss]wells?|[Bb]lowing)[ ](?:from[ ])?(?:the[ ])?)
     (?P<wind>(?:[NS]|[NESW](?=[NS]))?[NS][EW])(?!\w)
@@ -95,11 +93,19 @@ _LIVES = (
     r"|relocat\w+|stationed|drove|driving|flew|flying|farm|ranch|town|county|residents?|somewhere|family|college"
 )
 _STATE = "|".join(state for state in STATES if state not in ("LA", "DC"))
+_AFTER_STATE = (
+    "a|after|again|all|and|as|at|because|before|but|by|during|for|forever|from|he|her|his|i|in|is|it|just|last|man|my|native"
+    "|near|next|not|now|on|or|our|she|since|so|that|then|there|they|this|to|too|until|was|we|were|when|where|which|while|who"
+    "|with|woman|years"
+)
+"""Words after a state. "Moved to HI res" and "living in OK conditions" have none."""
 _STATE_BY_CONTEXT = rf"""
     (?<!\w) (?P<before> (?:{_LIVES})[ ](?:(?:down|up|out|over|back|here)[ ])?(?:in|to|from)[ ]
         (?:(?:eastern|western|northern|southern|central|rural|upstate)[ ])?
       | [Ff]rom[ ](?=[A-Z]{{2}}[ ](?:to|or|and)[ ][A-Z]{{2}}\b) )
-    (?P<state>{_STATE}) (?:(?P<link>[ ](?:to|or|and)[ ])(?P<second>{_STATE}))? (?![\w'\-]|[ ][A-Z]{{2}})
+    (?P<state>{_STATE}) (?:(?P<link>[ ](?:to|or|and)[ ])(?P<second>{_STATE}))?
+    (?![\w'\-]|[ ][A-Z]{{2}}|[ ](?:to|or|and)[ ][A-Z]{{2}})
+    (?= \s*(?:$|[.,;:!?)]) | [ ](?:{_AFTER_STATE})\b | [ ][A-Z\d] )
 """
 """She lives in OR; from OR to WA."""
 

@@ -48,9 +48,11 @@ _SPECIAL_WORDS = {
     "QoQ": "quarter over quarter",
     "MoM": "month over month",
 }
-_SIGN_FOR_LETTER = (
-    r"(?<![\w$])(?:(?P<head>[A-Z][a-z]{0,9})\$(?P<tail>[a-z]{1,9}|AP)|(?P<first>[A-Z])!(?P<last>[a-z]{2,3}))(?![\w$!])"
-)
+_SIGN_FOR_LETTER = r"""
+    (?<![\w$])
+    (?: (?P<head>[A-Z][a-z]{0,9})\$(?P<tail>[a-z]{1,9}|AP) | (?P<first>[B-DF-HJ-NP-TV-Z])!(?P<last>[a-z]{2,3}) )
+    (?![\w$!])
+"""
 """Ke$ha, P!nk."""
 _UNCHANGED = "OAuth LaTeX DevOps ViT LoRA".split()
 """Words with several capitals that are read as they are written."""
@@ -58,12 +60,20 @@ _SPECIAL = rf"(?<![\w'])(?P<word>{alternatives([*_SPECIAL_WORDS, *_UNCHANGED])})
 _COUNTRY = lazy(r"(?:(?<=^)|(?<=\bTHE ))US(?= )")
 """The country, not the pronoun, in a line of capitals: "US TROOPS", "THE US"."""
 _TEST = r"""
-    (?:(?<=\b[Tt]he[ ])|(?<=\b[Mm]y[ ])|(?<=\b[Hh]er[ ])|(?<=\b[Hh]is[ ])|(?<=\b[Yy]our[ ]))(?:SAT|ACT)s?(?![\w'\-])
+    (?:(?<=\b[Tt]he[ ])|(?<=\b[Mm]y[ ])|(?<=\b[Hh]er[ ])|(?<=\b[Hh]is[ ])|(?<=\b[Yy]our[ ]))SATs?(?![\w'\-]|[ ]nav\b)
+  | (?<![\w'\-])SAT(?=[ ](?:and|or|&)[ ](?:the[ ])?ACT\b)
+  | (?: (?<=[Tt]ake[ ]the[ ]) | (?<=[Tt]aking[ ]the[ ]) | (?<=[Tt]ook[ ]the[ ]) | (?<=SAT[ ]or[ ]) | (?<=SAT[ ]and[ ])
+      | (?<=SAT[ ]or[ ]the[ ]) | (?<=SAT[ ]and[ ]the[ ]) ) ACTs?(?![\w'\-])
   | (?<![\w'\-]) (?:SAT|ACT)
-    (?=(?:[/ ](?:SAT|ACT))?[ ](?:scores?|exams?|tests?|prep|practice|math|section|word|results)\b)
+    (?=(?:[/ ](?:SAT|ACT))?[ ](?:scores?|exams?|tests?|prep|practice|math|word|results)\b)
 """
 """Tests before college."""
-_OPERATING_ROOM = r"(?<=\b[Tt]he[ ])OR(?!\w|'\w|[ ](?:operat\w+|gate|clause|condition|keyword|function|symbol|of)\b)"
+_OF_LOGIC = (
+    r"operat\w+|gate|clause|condition|keyword|function|symbol|of|or|and|option|branch|part|case|expression|statement|query"
+    r"|logic"
+)
+"""Words after which "the OR" is an operator, not the operating room."""
+_OPERATING_ROOM = rf"(?<=\b[Tt]he[ ])OR(?!\w|'\w|[ ](?:{_OF_LOGIC})\b)"
 _SPELLED_HYPHENS = r"""
     \b (?:[B-Z]|[A-Z][ ][A-Z]|A(?=[ ][AEFHILMNORSX])) [ ][A-Z] (?:-\w+)+    # not the article of "A U-turn"
   | (?<=\w)-(?=[A-Z][ ][A-Z]\b)

@@ -47,6 +47,7 @@ CHAT: dict[str, str] = {
     "AFAIK": "As far as I know",
     "ttyl": "talk to you later",
     "ikr": "I know, right",
+    "srs": "serious",
     "smh": "shaking my head",
     "omw": "on my way",
     "gtg": "got to go",

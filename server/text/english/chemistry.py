@@ -7,6 +7,7 @@ import re
 from server.text.english import letters, numbers
 from server.text.english.maths import DOWN, SUBSCRIPTS
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _ELEMENT = (
     "He|Li|Be|Ne|Na|Mg|Al|Si|Cl|Ar|Ca|Sc|Ti|Cr|Mn|Fe|Co|Ni|Cu|Zn|Ga|Ge|As|Se|Br|Rb|Sr|Zr|Ag|Cd|Sn|Sb|Te|Cs|Ba|Pt|Au|Hg|Pb|"
@@ -23,7 +24,7 @@ _CHARGED = rf"""
 _IONS = "Cl F Br I OH CN NO2 NO3 HCO3 HSO4 H2PO4 ClO ClO3 ClO4 MnO4 CH3COO".split()
 _ANION = rf"""
     (?<![\w\-+]) (?P<atoms>{"|".join(sorted(_IONS, key=len, reverse=True))}) [-−]
-    (?=[ ](?:ions?|anions?|and|or|in|is)\b|[,;)]|\.?$)
+    (?=[ ](?:ions?|anions?)\b | (?<!I-)(?:[ ](?:and|or|in|is)\b|[,;)]|\.?$))
   | (?<![\w\-+]) (?P<acid>NO3|HCO3|H2PO4|HSO4|MnO4|ClO4|ClO3|NO2) [-−] (?=[\s.,;)]|$)
 """
 _CATION = r"""
@@ -38,6 +39,12 @@ _STRAND_END = r"""
   | (?<=\b[35]['′][ ]to[ ])(?P<last>[35])['′] | (?<=[35]['′]→)(?P<arrow>[35])['′] | (?<=[ACGTUN]{3}-)(?P<after>[35])['′]
 """
 """The ends of a strand of DNA: 5' to 3'."""
+_BIOLOGY = lazy(
+    r"NA\b|[ACGTU]{3}|\bUTRs?\b|[35]['′] ?(?:to|→|->|[-–]) ?[35]['′](?!\w| (?:tall|long|wide|high|deep))"
+    r"|\b(?:strands?|primers?|genes?|exons?|introns?|nucle\w+|\w+merase|transcri\w+|oligo\w*|codons?|\w*ligase|helix"
+    r"|hydroxyl|phosphate|exonuclease|splic\w+|untranslated|polyadenyl\w+)\b"
+)
+"""Words of texts in which 5' and 3' are no feet."""
 
 
 def _formula(match: re.Match[str]) -> str:
@@ -57,6 +64,8 @@ def _charged(match: re.Match[str]) -> str:
 
 
 def _strand_end(match: re.Match[str]) -> str:
+    if not _BIOLOGY.search(match.string):
+        return match[0]
     end = match["end"] or match["last"] or match["arrow"] or match["after"]
     return f"{numbers.digits(end)} prime"
 

@@ -32,13 +32,17 @@ _GAME = lazy(
     """,
     re.VERBOSE,
 )
-"""Text about a game: without it, "b4" and "Ra1" are other things."""
+"""What shows that a text is about a game. In other texts, "b4" and "Ra1" are not moves."""
+_CASTLING = lazy(rf"[Cc]astl|(?<!\w){_PIECE_MOVE}(?!\w)")
 
 
 def _move(match: re.Match[str]) -> str:
+    """Return a move in words. In a text about no game, or about a score of 0-0, it is unchanged."""
     if not _GAME.search(match.string):
         return match[0]
     if match["castles"]:
+        if match["castles"][0] == "0" and not (match["number"] or _CASTLING.search(match.string)):
+            return match[0]
         words = _CASTLES[match["castles"].replace("0", "O")]
     elif match["piece"]:
         start = f" {_square(match['from'])}" if match["from"] else ""

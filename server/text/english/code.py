@@ -207,8 +207,10 @@ _DASHED = r"""
     (?: (?<![^\s(\[`=|/]) | (?<=[\s(\[,=/]["']) | (?<=^["']) ) --[a-zA-Z][\w\-]{0,40} (?![\w\-]|'\w)
   | (?<=[^\s.?!\]][ ]) -[a-zA-Z]{1,2} (?![\w\-])
 """
-_MODE = r"(?<!\w)(?P<command>chmod[ ](?:-R[ ])?|umask[ ]|mode[ ])(?P<mode>[0-7]{3,4})(?!\w|[.,]\d)"
-"""chmod 755."""
+_MODE = (
+    r"(?<!\w)(?P<command>chmod[ ](?:-R[ ])?|umask[ ]|mode[ ](?=0|[4-7][0-7]{2}(?!\w)))(?P<mode>[0-7]{3,4})(?!\w|[.,]\d)"
+)
+"""chmod 755. "Game mode 2000" has an ordinary number."""
 _COMMANDS = (
     "awk|base64|bash|bc|cat|column|curl|cut|diff|egrep|env|fold|fzf|grep|gunzip|gzip|head|jq|kubectl|less|md5sum|more|nc|patch"
     "|perl|pbcopy|python3?|rev|rg|sed|sh|sha256sum|shuf|sort|sudo|tac|tail|tar|tee|tr|uniq|wc|xargs|xclip|yq|zcat"

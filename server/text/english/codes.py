@@ -90,8 +90,11 @@ _FILE_NUMBER = r"""
     (?P<label>\b(?i:number|no\.|case|file|ref\.?|reference|licen[cs]e|application)[ ])
     (?P<first>\d{5,12})/(?P<second>\d{2,12}) (?![\w/]|[.,]\d)
 """
-_GROUPED = r"(?<![\w.\-/$€£+(])(?=[\d\-]{10,30}(?![\w\-/]))(?=[\d\-]*\d{4})\d{1,7}(?:-\d{1,7}){2,5}"
-"""Order 114-3941689-8772232."""
+_GROUPED = r"""
+    (?<![\w.\-/$€£+(]) (?!(?:19|20)\d\d-(?:19|20)\d\d-) (?=[\d\-]{10,30}(?![\w\-/])) (?=[\d\-]*\d{4})
+    \d{1,7}(?:-\d{1,7}){2,5}
+"""
+"""Order 114-3941689-8772232, but not the years 2019-2020-2021."""
 _DOCKET = r"(?<![\w\-])(?P<year>\d{2})-(?P<court>cv|cr|mc|md|bk|ap|CV|CR)-(?P<digits>\d{3,6})(?!\w)"
 """The number of a case at court: 22-cv-01234."""
 _HEXADECIMAL = r"(?<!\w)0[xX](?P<digits>[0-9A-Fa-f]{1,40})(?![\w]|\.\w)"

@@ -32,6 +32,7 @@ _SHORT = [name for each in "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec".sp
 MONTH = rf"(?:{'|'.join(_NAMES)}|(?:{alternatives(_SHORT)})\b\.?)"
 _MONTHS = "|".join(MONTHS)
 _DAYS_SHORT = r"(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)"
+_DAYS_ANY = rf"(?:{_DAYS_SHORT}|MON|TUES?|WED|THU(?:RS?)?|FRI|SAT|SUN|mon|tues?|wed|thu(?:rs?)?|fri)"
 _DAYS_LONG = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
 _WEEKDAY = rf"(?:(?P<weekday>{_DAYS_SHORT}\b\.?|{_DAYS_LONG}),?[ ])?"
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
@@ -60,6 +61,9 @@ _FLIGHT_DATE = (
     rf"(?<!\w)(?P<day>[0-3]\d)(?P<month>{'|'.join(each.upper() for each in _SHORT_MONTHS)})(?P<year>(?:20)?\d\d)?(?!\w)"
 )
 """02SEP."""
+_CLOSE_YEAR = r"(?<=\d),(?=(?:1[5-9]|20)\d\d(?![\w,]|\.\d))"
+"""May 5,2024: a comma without a space."""
+_DAY_END = lazy(rf"(?<!\w){MONTH}[ ]\d{{1,2}}$", re.VERBOSE)
 _MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?{_YEAR}(?![\w%]|[.,:]\d)"
 _SLASHED = rf"""
     (?P<before>
@@ -99,7 +103,16 @@ _SHORT_DATES = r"""
 _FRACTION_DAYS = frozenset("2 3 4 8 16".split())
 _CARD = r"\b[Ee]xp(?:ires|iry)?\.?:?[ ](?P<month>0[1-9]|1[0-2])/(?P<year>2[4-9]|3\d)(?=,?[ ]CV[VC])"
 """The end of a card: exp 09/27."""
-_DAY_RANGE = rf"(?<!\w)(?P<start>{_DAYS_SHORT})\.?[ ]?[-–/][ ]?(?P<end>{_DAYS_SHORT})\b"
+_DAY_LINK = r"\.?(?:[ ]?[-–/&→][ ]?|,[ ](?:and[ ]|or[ ])?|[ ](?:and|or|to|thru)[ ])"
+_DAYS = rf"(?<!\w){_DAYS_ANY}(?:{_DAY_LINK}{_DAYS_ANY}(?!\w)){{1,6}}"
+"""Mon-Fri, SAT & SUN, Mon, Wed and Fri."""
+_DAY_WORD = lazy(rf"\b{_DAYS_ANY}\b")
+_CERTAIN_DAY = rf"""
+    (?<![\w.])(?:Fri|fri|Thurs?|thurs|Tues|tues)(?![\w'-]|\.\w|[ ][A-Z][a-z])(?:\.(?=[ ][a-z\d]))?
+  | (?: (?<=\b[Oo]n[ ]) | (?<=\b[Bb]y[ ]) | (?<=\b[Tt]his[ ]) | (?<=\b[Nn]ext[ ]) | (?<=\blast[ ]) | (?<=\b[Ee]very[ ])
+      | (?<=\buntil[ ]) | (?<=\btill[ ]) ) {_DAYS_SHORT} (?![\w'-]|\.\w|[ ][A-Z])
+"""
+"""A weekday alone. Mon, Wed, Sat and Sun are also other words."""
 _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
 _SPOKEN_RANGE = rf"""
     (?<!\w) (?P<start>(?:{_MONTHS})[ ](?:[a-z]+[ ,\-]{{1,2}}){{0,4}}[a-z]+) [ ]?[-–][ ]? (?=(?:{_MONTHS})[ ][a-z])
@@ -237,13 +250,27 @@ def _month_year(match: re.Match[str]) -> str:
     return f"{month_name(match['month'])} {_year(match['year'])}"
 
 
-def _day_range(match: re.Match[str]) -> str:
-    link = "and" if "/" in match[0] else "to"
-    return f"{day_name(match['start'])} {link} {day_name(match['end'])}"
+def _days(match: re.Match[str]) -> str:
+    """Return several weekdays, with words for the signs between them."""
+    days = _DAY_WORD.findall(match[0])
+    links = _DAY_WORD.split(match[0])[1:-1]
+    words = [day_name(days[0])]
+    for number, (link, day) in enumerate(zip(links, days[1:], strict=True), 1):
+        sign = link.strip(" .")
+        if sign in ("-", "–", "→"):
+            link = " to "
+        elif sign in ("/", "&"):
+            link = " and " if number == len(links) else ", "
+        words += [link.lstrip("."), day_name(day)]
+    return "".join(words)
 
 
 def _century(match: re.Match[str]) -> str:
     return "century." if match[0].endswith(".") and _ends_sentence(match) else "century"
+
+
+def _close_year(match: re.Match[str]) -> str:
+    return ", " if _DAY_END.search(match.string, max(0, match.start() - 14), match.start()) else ","
 
 
 def _short_dates(match: re.Match[str]) -> str:
@@ -255,6 +282,9 @@ def _short_dates(match: re.Match[str]) -> str:
     )
     return f"{first} to {last}"
 
+
+FIRST: tuple[Rule, ...] = (rule(_CLOSE_YEAR, _close_year, "digit,digit"),)
+"""Run before commas in numbers are read."""
 
 RULES: tuple[Rule, ...] = (
     rule(_SHORT_DATES, _short_dates, "digit/"),
@@ -287,9 +317,10 @@ RULES: tuple[Rule, ...] = (
         "three digits",
     ),
     rule(_SLASHED, _slashed, "digit/"),
-    rule(_DAY_RANGE, _day_range, SHORT_DAYS),
+    rule(_DAYS, _days, SHORT_DAYS),
     rule(r"(?<!\w)M[-–]F(?=[:,]?[ ](?:\d|only\b|from\b))", "Monday to Friday", ("M-F", "M–F")),
     rule(_DAYS_SLASHED, lambda match: ", ".join(_LETTER_DAYS[each] for each in match[0].split("/")), "/"),
     rule(_DAY_BEFORE, _day_before, SHORT_DAYS),
+    rule(_CERTAIN_DAY, lambda match: day_name(match[0]), SHORT_DAYS),
     rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),
 )

@@ -7,12 +7,13 @@ import re
 from server.text.english import letters, numbers
 from server.text.english.rules import Rule, rule
 
-_KEYS = {
+_MODIFIERS = {
     "ctrl": "control",
     "cmd": "command",
     "alt": "alt",
     "shift": "shift",
     "win": "windows",
+    "windows": "windows",
     "fn": "F N",
     "option": "option",
     "control": "control",
@@ -21,9 +22,16 @@ _KEYS = {
 _LAST = {"del": "delete", "esc": "escape", "ins": "insert", "pgup": "page up", "pgdn": "page down", "bksp": "backspace"}
 _SIGNS = {"⌘": "command", "⌥": "option", "⌃": "control", "⇧": "shift", "⌫": "delete", "⌦": "delete", "⎋": "escape"}
 _SIGNS |= {"⏎": "return", "↩": "return", "⇥": "tab", "⇪": "caps lock", "␣": "space", "⏏": "eject"}
-_ANY_KEY = "|".join(_KEYS)
+_ANY_KEY = "|".join(_MODIFIERS)
+_LAST_KEY = (
+    r"[a-z]|zero|one|two|three|four|five|six|seven|eight|nine|alt|backspace|bksp|break|click|delete|del|down"
+    r"|drag|end|enter|escape|esc|home|insert|ins|left|option|pause|pgdn|pgup|plus|prtsc|return|right|scroll|shift|space"
+    r"|spacebar|tab|up"
+)
+"""Keys that end a combination. Digits are words already. "Birth control + pill" is none."""
 _KEY = rf"""
-    (?<!\w) (?![Ww]in-win) (?:{_ANY_KEY}) [ ]?[+\-][ ]? (?:(?:{_ANY_KEY})[ ]?[+\-][ ]?){{0,2}} \w{{1,10}} (?!\w)
+    (?<!\w)
+    (?: (?:(?:{_ANY_KEY})[ ]?\+[ ]?){{1,3}} | (?:(?!win-\w{{2}})(?:{_ANY_KEY})-){{1,3}} ) (?:{_LAST_KEY}) (?![\w'’])
 """
 _SIGNED = rf"""
     (?P<signs>(?:[{"".join(_SIGNS)}][ ]?\+?[ ]?){{1,5}})
@@ -36,7 +44,7 @@ _NAMES = {"/": "slash", "=": "equals", "+": "plus", "-": "minus"}
 def _key(match: re.Match[str]) -> str:
     names = re.split(r"[ ]?[+\-][ ]?", match[0])
     return " ".join(
-        (_KEYS | _LAST).get(name.lower(), letters.spell(name) if len(name) == 1 else name) for name in names
+        (_MODIFIERS | _LAST).get(name.lower(), letters.spell(name) if len(name) == 1 else name) for name in names
     )
 
 
@@ -52,4 +60,5 @@ def _signed(match: re.Match[str]) -> str:
 
 FIRST: tuple[Rule, ...] = (rule(_SIGNED, _signed, tuple(_SIGNS)),)
 
-RULES: tuple[Rule, ...] = (rule(_KEY, _key, frozenset(_KEYS), ignore_case=True),)
+RULES: tuple[Rule, ...] = (rule(_KEY, _key, frozenset(_MODIFIERS), ignore_case=True),)
+"""Run after numbers are put into words."""

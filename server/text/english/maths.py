@@ -177,8 +177,6 @@ def _power_of_ten(match: re.Match[str]) -> str:
 _MARKED = r"(?<![^\W_])(?:[A-Za-zα-ω][\u0302-\u0304]|[ȳŷȲŶ])(?![^\W_]|[\u0300-\u036f])"
 """x̄, p̂."""
 _MARK_NAMES = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar"}
-_DIVIDES = r"(?<![\w.,|$])(?<!\|[ ])(?P<divisor>[1-9]\d{0,3})[ ]\|[ ](?P<multiple>[1-9]\d{0,5})(?![\w.,%]|[ ]\|)"
-"""5 | 15."""
 _FUNCTIONS = {"sin": "sine", "cos": "cosine", "tan": "tangent"}
 _ABSOLUTE = r"(?<![\w|)])\|(?P<value>[-−]?(?:\d{1,6}(?:\.\d{1,4})?|[a-z]))\|(?![\w|])"
 """|-3|."""
@@ -187,12 +185,6 @@ _ABSOLUTE = r"(?<![\w|)])\|(?P<value>[-−]?(?:\d{1,6}(?:\.\d{1,4})?|[a-z]))\|(?
 def _marked(match: re.Match[str]) -> str:
     parts = unicodedata.normalize("NFD", match[0])
     return f"{parts[0]} {_MARK_NAMES[parts[1]]}"
-
-
-def _divides(match: re.Match[str]) -> str:
-    if match["divisor"] == "1" or int(match["multiple"]) % int(match["divisor"]):
-        return match[0]
-    return f"{match['divisor']} divides {match['multiple']}"
 
 
 def _isotope(match: re.Match[str]) -> str:
@@ -207,7 +199,6 @@ FIRST: tuple[Rule, ...] = (
         ("sin", "cos", "tan"),
     ),
     rule(_MARKED, _marked, (*_MARK_NAMES, *"ȳŷȲŶ")),
-    rule(_DIVIDES, _divides, " | "),
     rule(_ABSOLUTE, r"the absolute value of \g<value>", "|"),
     rule(_ISOTOPE, _isotope, tuple("⁰¹²³⁴⁵⁶⁷⁸⁹")),
     rule(_LETTER, lambda match: f" {GREEK_LETTERS[match[0]]} ", _NAMED_GREEK),

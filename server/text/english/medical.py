@@ -14,10 +14,15 @@ _TIMES_A_DAY = r"(?<![\w.\-])(?P<word>(?i:[btq]id|qhs|prn)|NPO|[btq]\.i\.d\.)(?!
 _DOSE_BEFORE = lazy(
     r"(?:\d[ ]?(?:mg|mcg|µg|g|ml|mL|cc|units?|IU|tabs?|caps?|puffs?|drops?|gtts?)\b"
     r"|\b(?:tab|tablet|cap|capsule|puff|drop|dose)s?\b"
-    r"|\b(?:PO|IV|IM|SC|SQ|SL|PR|po|daily|take|apply|inhale|inject|ointment|cream|solution)\b)[^.!?]{0,40}$",
+    r"|\b(?:PO|IV|IM|SC|SQ|SL|PR|po|take|apply|inhale|inject|ointment|cream|solution)\b)[^.!?]{0,40}$",
     re.IGNORECASE,
 )
+"""A dose, or a word for taking one, before BID."""
 _DOSE_AFTER = lazy(r"[ ](?:with|x[ ]?\d|for[ ]\d|prn|PRN|dosing|before|after)\b")
+_OFFER_BEFORE = lazy(
+    r"\b(?:a|an|the|this|that|my|your|his|her|our|their|every|any|no|of|to|[a-z]+est|\w+ing) $", re.IGNORECASE
+)
+"""Words before a bid at an auction."""
 _X_WORDS = {"Dx": "Diagnosis", "dx": "diagnosis", "Hx": "History", "hx": "history", "Sx": "Symptoms", "sx": "symptoms"}
 _X_WORDS |= {"Tx": "Treatment"}
 _MEASURED = {"Ht": "Height", "ht": "height", "Wt": "Weight", "wt": "weight"}
@@ -31,27 +36,38 @@ _ILLNESS = lazy(
 
 def _every(match: re.Match[str]) -> str:
     """Return how often a dose is given: q8h is "every eight hours"."""
+    unit = _EVERY_UNITS[match["unit"][0].lower()]
+    if match["count"] == "1" and not match["to"]:
+        return f"every {unit[:-1]}"
     to = f" to {numbers.cardinal(int(match['to']))}" if match["to"] else ""
-    return f"every {numbers.cardinal(int(match['count']))}{to} {_EVERY_UNITS[match['unit'][0].lower()]}"
+    return f"every {numbers.cardinal(int(match['count']))}{to} {unit}"
 
 
 def _times_a_day(match: re.Match[str]) -> str:
-    """Return the letters of a dosage. BID and bid are also words."""
-    word = match["word"]
-    dosed = _DOSE_BEFORE.search(match.string, max(0, match.start() - 60), match.start())
-    if word.upper() in ("BID", "TID", "QID") and not (dosed or _DOSE_AFTER.match(match.string, match.end())):
-        return match[0]
+    """Return the letters of a dosage. "bid" is also a word."""
+    word, text, start = match["word"], match.string, match.start()
+    dosed = _DOSE_BEFORE.search(text, max(0, start - 60), start)
+    if word.upper() in ("BID", "TID", "QID"):
+        if not dosed and (word == "bid" or not _DOSE_AFTER.match(text, match.end())):
+            return match[0]
+        if word.lower() == "bid" and _OFFER_BEFORE.search(text, max(0, start - 12), start):
+            return match[0]
     return letters.spell(word.replace(".", ""))
 
 
 RULES: tuple[Rule, ...] = (
     rule(r"(?<!\w)(?P<word>[Pp])(?:t\b\.?|atient)[ ]c/o(?!\w)", r"\g<word>atient complains of", "c/o"),
     rule(
-        r"(?<![\w.])(?P<word>[Pp])t\.?(?=[ ](?:reports|denies|states|presents|complains|is|was|has|seen|w/))",
+        r"(?<![\w.])(?<!\d[ ])(?P<word>[Pp])t\.?(?=[ ](?:reports|denies|states|presents|complains|is|was|has|seen|w/))",
         r"\g<word>atient",
         ("pt",),
     ),
-    rule(r"(?<=[a-z][ ])x[ ]?(?=\d{1,2}[ ](?:days?|weeks?|wks?|months?|hrs?|hours|years?|doses?)\b)", "times ", "x"),
+    rule(
+        r"(?<=[a-z][ ])(?<!for[ ])x[ ]?(?=\d{1,2}[ ](?:days?|weeks?|wks?|months?|hrs?|hours|years?|doses?)\b)",
+        "times ",
+        "x",
+    ),
+    rule(r"(?<=[A-Za-z][ ])x[ ]?(?P<days>\d{1,2})[ ]?d(?!\w)", r"times \g<days> days", "x"),
     rule(_EVERY, _every, "letter digit"),
     rule(
         _TIMES_A_DAY,
@@ -60,7 +76,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(r"(?<!\w)h/o(?=[ ])", "history of", "h/o"),
     rule(r"(?<!\w)s/p(?=[ ])", "status post", "s/p"),
-    rule(r"(?<!\w)(?P<word>[Ff])/u(?!\w)", r"\g<word>ollow up", "/u"),
+    rule(r"(?<!\w)(?P<word>[Ff])/[uU](?!\w)", r"\g<word>ollow up", ("/u", "/U")),
     rule(
         r"(?<![\w./])(?P<word>[HhSs]x|[Dd]x(?=:|[ ]of\b)|Tx(?=:))(?![\w.]\w|\w)",
         lambda match: _X_WORDS[match["word"]],
@@ -69,8 +85,10 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])(?P<word>[Hh]t|[Ww]t)(?=:?[ ]\d)", lambda match: _MEASURED[match["word"]], ("ht", "wt")),
     rule(_BREATH, lambda match: "S O B" if _ILLNESS.search(match.string) else match[0], ("sob",)),
     rule(r"\b(?P<kind>no|family|medical|past|prior|social|surgical)[ ]hx(?!\w)", r"\g<kind> history", ("hx",)),
-    rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)(?=[ ][A-Za-z])", "-year-old", "y"),
-    rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)", " years old", "y"),
+    rule(r"(?<=yo[ ][MF][ ])c/o(?!\w)|(?<=y/o[ ][MF][ ])c/o(?!\w)", "complains of", "c/o"),
+    rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)(?=[ ][A-Za-z])", "-year-old", ("yo", "y/o", "y.o.")),
+    rule(r"\b(?P<before>[Aa]n?[ ]\d{1,3})[ -]?y/?o(?![\w-])", r"\g<before>-year-old", ("yo", "y/o", "y.o.")),
+    rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)", " years old", ("yo", "y/o", "y.o.")),
     rule(
         r"\b(?P<word>[Ss]tage[ ])(?P<number>IV|I{1,3})(?P<letter>[A-C])(?!\w)",
         r"\g<word>\g<number> \g<letter>",

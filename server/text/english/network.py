@@ -6,6 +6,7 @@ import re
 
 from server.text.english import letters, numbers
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _IP = r"""
     (?<![\w.]) (?P<address>\d{1,3}(?:\.\d{1,3}){3}) (?:/(?P<mask>\d{1,2}))? (?::(?P<port>\d{1,5}))? (?!\w|\.\d)
@@ -22,7 +23,9 @@ _IPV6 = rf"""
 _IPV6_PORT = rf"\[(?P<address>[0-9A-Fa-f:]{{1,39}}:{_GROUP}|::)\]:(?P<port>\d{{1,5}})(?!\w)"
 _MAC = r"(?<![\w:-])[0-9A-Fa-f]{2}(?:(?P<mark>[:-])[0-9A-Fa-f]{2})(?:(?P=mark)[0-9A-Fa-f]{2}){4}(?![\w:-])"
 _PORTS = r"(?<![\w.,:/])(?P<host>[1-9]\d{3,4}):(?P<container>[1-9]\d{1,4})(?![\w:]|[.,]\d)"
-"""A port of the host and one of the container. A ratio or a time does not begin with a thousand."""
+"""A port of the host and one of the container."""
+_PORTS_SOMEWHERE = lazy(r"\b(?:ports?|docker|compose|container|forward\w*|expos\w+|localhost|ssh)\b|-p ", re.IGNORECASE)
+_USUAL_PORTS = frozenset("80 443 8080".split())
 
 
 def _ip(match: re.Match[str]) -> str:
@@ -52,6 +55,14 @@ def _groups(address: str) -> str:
     )
 
 
+def _ports(match: re.Match[str]) -> str:
+    """Return two ports. In a text that is not about ports, other numbers are a ratio or a size."""
+    host, container = match["host"], match["container"]
+    if not (container in _USUAL_PORTS or host == container or _PORTS_SOMEWHERE.search(match.string)):
+        return match[0]
+    return f"{numbers.grouped(host)} colon {numbers.grouped(container)}"
+
+
 RULES: tuple[Rule, ...] = (
     rule(_IPV6_PORT, lambda match: f"{_groups(match['address'])} colon {numbers.grouped(match['port'])}", "]:"),
     rule(_IPV6, _ipv6, ":"),
@@ -59,11 +70,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         _MAC, lambda match: ", ".join(letters.spell(" ".join(each)) for each in re.split("[:-]", match[0])), (":", "-")
     ),
-    rule(
-        _PORTS,
-        lambda match: f"{numbers.grouped(match['host'])} colon {numbers.grouped(match['container'])}",
-        "digit:",
-    ),
+    rule(_PORTS, _ports, "digit:"),
     rule(r"\bIPv(?P<version>[46])\b", lambda match: f"I P V {numbers.cardinal(int(match['version']))}", "IPv"),
 )
 """Run before code, in which "::" is an operator, and before times and ratios."""

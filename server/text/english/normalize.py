@@ -26,7 +26,6 @@ from server.text.english import (
     phones,
     plain_numbers,
     products,
-    publications,
     ranges,
     roman,
     sizes,
@@ -46,7 +45,7 @@ from server.text.english.rules import Rules, first_words
 from server.text.patterns import lazy
 
 RULES = Rules(
-    *publications.RULES,
+    *citations.EARLY,
     *web.RULES,
     *paths.RULES,
     *subtitles.RULES,
@@ -94,6 +93,7 @@ FIRST = Rules(
     *symbols.FIRST,
     *keys.FIRST,
     *capitals.EARLY,
+    *dates.FIRST,
     *plain_numbers.FIRST,
     *chemistry.FIRST,
     *typed_formulas.RULES,

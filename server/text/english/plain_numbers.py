@@ -69,13 +69,13 @@ _SPACED_COUNT = r"""
 """12 651 reviews."""
 _COMMA_DECIMAL = r"(?<![\w.,])\d{1,3}(?:\.\d{3})+,\d{1,2}(?![\w,]|\.\d)"
 """1.234,56: the decimal comma after dots between groups."""
-_UNIT_AFTER = r"(?=[ ]?(?:°|(?:km|cm|mm|kg|mg|ml|dl|cl|l|g|m|ha|kWh?|V|A|W|[MGk]?Hz|bar|h|min)(?!\w)))"
+_UNIT_AFTER = r"(?=[ ]?(?:°|(?:km|cm|mm|kg|mg|ml|dl|cl|l|g|m|ha|kWh?|[VAW](?![ ]and\b)|[MGk]?Hz|bar|h|min)(?!\w)))"
 _CERTAIN_COMMA = rf"""
     (?=\d)(?<![\w.,$€£¥#:/()\[\-]) (?P<whole>0|[1-9]\d{{0,2}}),(?P<part>
-        \d{{1,2}}{_UNIT_AFTER} | (?<=\b0,)\d{{1,6}} | (?<=\b\d,)\d{{4,12}}
+        \d{{1,2}}{_UNIT_AFTER} | (?<=\b0,)\d{{1,6}} | (?<=\b\d,)(?!(?:1[5-9]|20)\d\d(?!\d))\d{{4,12}}
       | (?<=[≈=]\d,)\d{{1,2}} | (?<=[≈=][ ]\d,)\d{{1,2}} ) (?![\w,]|\.\d|[ ]?[-–][ ]?\d)
   | (?P<before>\b(?i:pi|value|result|average|mean|grade|GPA|rate)[ ](?:is|was|of|=)[ ])
-    (?P<number>\d{{1,3}},\d{{1,2}}) (?![\w,]|\.\d|[ ]?[-–][ ]?\d)
+    (?P<number>\d{{1,3}},\d{{1,2}}) (?![\w,]|\.\d|[ ]?[-–][ ]?\d|[ ](?:and|or)[ ]\d)
 """
 """36,6 °C; 0,5; 3,14159: a comma that cannot divide thousands or a list."""
 _INDIAN_GROUPS = r"(?<![\w.,])\d{1,2}(?:,\d{2})+,\d{3}(?![\d,])"
@@ -145,6 +145,9 @@ FIRST: tuple[Rule, ...] = (
         _TIMES_RANGE,
         lambda match: f"{numbers.number(match['first'])} to {numbers.number(match['last'])} times",
         "digit x",
+    ),
+    rule(
+        r"(?<=\d)[ ]x[ ](?=(?:a|per|each|every)[ ](?:day|week|month|year|night|hour)\b|daily\b)", " times ", "digit x"
     ),
     rule(_A_MONTH, " a ", "-a-"),
     rule(_DECADES, lambda match: f"{_plural(match['first'])} to {_plural(match['last'])}", ("-", "–")),

@@ -30,9 +30,11 @@ _CODES = r"(?<!\w)(?P<letter>[A-Z])(?P<first>\d{1,2})[-–](?P=letter)(?P<last>\
 _TEN_FOUR = r"(?P<before>\b[Rr]oger,?[ ]|\b[Tt]hat's[ ]a[ ]|^)10-4(?=[.,!?;]|[ ]good[ ]buddy|\s*$)"
 """Roger, 10-4."""
 _GRADES = r"(?P<before>\b[Gg]rades?[ ])K[-–](?P<grade>\d{1,2})(?!\w|-\d)"
-_LETTERS = (
-    r"(?<![\w.\-])(?!X-Y|A-B[ ][tc]|V-[EJ][ ]D)(?P<start>[A-Z]|X{1,3}[SL])[-–](?P<end>[A-Z]|X{1,3}[SL])(?![\w\-]|\.\w)"
-)
+_LETTERS = r"""
+    (?<![\w.\-]) (?!X-Y|A-B[ ][tc]|V-[EJ][ ]D) (?P<start>[A-Z]|X{1,3}[SL]) [-–] (?!(?P=start))
+    (?P<end>[A-Z]|X{1,3}[SL]) (?![\w\-]|\.\w)
+"""
+"""A-F. "I-I don't know" is a stutter."""
 _PAIR = r"(?<![\w.\-])(?:[AX]-[BY]|V-[EJ](?=[ ]Day))(?![\w\-])"
 """Two letters that are no range: the X-Y plane, an A-B test, V-E Day."""
 _ORDINALS = r"(?<![\w.\-])(?P<start>\d{1,4}(?:st|nd|rd|th))[ ]?[-–][ ]?(?P<end>\d{1,4}(?:st|nd|rd|th))(?!\w)"

@@ -57,10 +57,10 @@ _OXIDATION = r"(?<=[a-z])\((?P<roman>I{1,3}|IV|VI{0,2})\)"
 """The charge of an ion: iron(III)."""
 _LONG = r"(?<![\w'\-.])(?:X{1,2}I{2,3}|VI{2,3}|X{1,2}VI{0,3}|X{1,2}I[VX]|XXI)(?![\w'\-])(?<!\bXV)"
 """A numeral of three and more letters that stands alone: XVI."""
-_LISTED = r"""
-    (?<![\w.'–\-]) (?P<first>I{1,3}|IV|VI{0,3}|IX|X{1,2}I{0,3})
-    (?P<others>(?:,[ ](?:I{1,3}|IV|VI{0,3}|IX|X{1,2}I{0,3})(?!\w)){0,8}) (?P<link>,?[ ](?:and|or|&)[ ])
-    (?P<last>I{1,3}|IV|VI{0,3}|IX|X{1,2}I{0,3}) (?![\w'–\-])
+_SMALL = r"(?:I{1,3}|IV|VI{0,3}|IX|X{1,2}I{0,3})"
+_LISTED = rf"""
+    (?<![\w.'–\-]) (?P<first>{_SMALL}) (?P<others>(?:,[ ]{_SMALL}(?!\w)){{0,8}})
+    (?P<link>,?[ ](?:and|or|&)[ ]) (?P<last>{_SMALL}) (?![\w'–\-])
 """
 """I, II and III."""
 _BRACKETED = r"(?<![\w()])\((?P<roman>[ivx]{1,6})\)(?:[ ]?(?P<to>[-–])[ ]?\((?P<last>[ivx]{1,6})\))?(?P<next>[ ]?)"
@@ -116,9 +116,9 @@ def _king(match: re.Match[str]) -> str:
 
 
 def _listed(match: re.Match[str]) -> str:
-    """Return a list of numerals in words. Lists of single letters, "I and X", are unchanged."""
+    """Return a list of numerals in words. Single letters, "I and X", and letters alone, "X or XX", are unchanged."""
     numerals = [*re.findall(r"[IVX]+", match["first"] + match["others"]), match["last"]]
-    if not any(len(numeral) > 1 for numeral in numerals):
+    if all(len(numeral) == 1 or set(numeral) == {"X"} for numeral in numerals):
         return match[0]
     *words, last = (numbers.cardinal(value(numeral)) for numeral in numerals)
     return f"{', '.join(words)}{match['link'].replace('&', 'and')}{last}"
@@ -166,7 +166,7 @@ EARLY: tuple[Rule, ...] = (rule(_BRACKETED, _bracketed, ("(i", "(v", "(x")),)
 RULES: tuple[Rule, ...] = (
     rule(_LISTED, _listed, "roman"),
     rule(
-        rf"(?<!\w)SB[ ](?P<roman>{_ROMAN})(?!\w)",
+        rf"(?<!\w)SB[ ](?=[IVXL]{{2}})(?P<roman>{_ROMAN})(?!\w)",
         lambda match: f"Super Bowl {numbers.cardinal(value(match['roman']))}",
         "SB ",
     ),

@@ -36,7 +36,7 @@ FEATURES = {
     "operator": lazy(r"[=*×·⋅÷<>≤≥≠≈±≡∝+√]|[^\W_][ ][-−–/x%][ ]|\d[-−/x][\d(√]"),
     "ordinal digit": lazy(r"\d(?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)"),
     "digit x": lazy(r"\d[ ]?[x×]"),
-    "digit C": lazy(r"\d[CF]"),
+    "digit C": lazy(r"\d[ ]?[CF]\b"),
     "digit a": lazy(r"\d[apAP](?!\w)"),
     "digit st": lazy(r"\d[ ]?st"),
     "zero digits": lazy(r"(?<!\w)0\d{3}"),

@@ -34,13 +34,15 @@ _MATCH_MINUTE = (
     r"(?<![\w.'])(?P<minute>\d{1,3})(?:\+(?P<added>\d{1,2}))?['′](?![\w\"'′]|[ ](?:tall|long|wide|high|deep))"
 )
 _MATCH = lazy(
-    r"\b(?:goals?|scor\w+|equali[sz]\w+|penalt\w+|booked|substitut\w+|free[- ]kick|half[- ]time)\b"
-    r"|[^\W\d_] \(\d{1,3}(?:\+\d)?['′][,)]"
+    r"\b(?i:goals?|scor\w+|equali[sz]\w+|penalt\w+|booked|substitut\w+|free[- ]kick|half[- ]time)\b"
+    r"|[^\W\d_] \(\d{1,3}(?:\+\d)?['′][,)]|\([A-Z][a-z]+ \d{1,3}(?:\+\d{1,2})?['′][,)]"
 )
 """Words of football, where 23' is a minute."""
 _NEAR = 80
+"""Characters within which such a word is looked for."""
+_SIDE = rf"(?:\d{{1,3}}[ -]\d/\d{{1,2}}|{NUMBER})"
 _SIZES = rf"""
-    (?<![\w.]) (?P<width>{NUMBER}) [ ]?[x×][ ]? (?P<height>{NUMBER}) (?:[ ]?[x×][ ]?(?P<depth>{NUMBER}))?
+    (?<![\w.]) (?P<width>{_SIDE}) [ ]?[x×][ ]? (?P<height>{_SIDE}) (?:[ ]?[x×][ ]?(?P<depth>{NUMBER}))?
     (?!\w|\.\d|[\^⁰¹²³⁴-⁹⁻])(?![ ]?=)
 """
 _SIZES_IN_WORDS = rf"""
@@ -49,8 +51,8 @@ _SIZES_IN_WORDS = rf"""
     board|photos?|prints?)\b)
 """
 _INCH_SIZES = rf"""
-    (?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<width>{NUMBER})(?:"|″)? [ ]?[x×][ ]?
-    (?P<height>{NUMBER})(?:"|″)(?=[\s.,;!?)]|$)
+    (?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<width>{_SIDE})(?:"|″)? [ ]?[x×][ ]?
+    (?P<height>{_SIDE})(?:"|″)(?=[\s.,;!?)]|$)
 """
 
 
@@ -94,7 +96,7 @@ def _lumber(match: re.Match[str]) -> str:
 def _inch_sizes(match: re.Match[str]) -> str:
     article = match["article"] or ""
     describes = article and re.match(r"[ ][a-z]", match.string[match.end() : match.end() + 2])
-    sides = f"{numbers.number(match['width'])} by {numbers.number(match['height'])}"
+    sides = f"{in_words(match['width'])} by {in_words(match['height'])}"
     return f"{article}{sides} {'inch' if describes else 'inches'}"
 
 
@@ -106,6 +108,8 @@ def _sizes(match: re.Match[str]) -> str:
 
 
 def _side(text: str) -> str:
+    if "/" in text:
+        return in_words(text)
     return numbers.grouped(text) if len(text) in (3, 4) and text.isdecimal() else numbers.number(text)
 
 

@@ -7,9 +7,9 @@ import re
 from server.text.english import numbers, times
 from server.text.english.rules import Rule, rule
 
-_STAMP = r"(?:(?:\d{1,3}:)?[0-5]\d:[0-5]\d(?:[.,]\d{1,3})?)"
+_STAMP = r"(?:(?:\d{1,3}:)?[0-5]\d:[0-5]\d[.,]\d{1,3}|\d{2,3}:[0-5]\d:[0-5]\d)"
 _CUE = rf"(?<![\w.:,])(?P<start>{_STAMP})[ ]*-{{1,2}}>[ ]*(?P<end>{_STAMP})(?![\w:]|[.,]\d)"
-"""The time at which a subtitle is shown."""
+"""The time at which a subtitle is shown. "10:15 -> 12:30" are times of day."""
 _COMMA = r"(?<![\w.:,])(?P<stamp>\d{1,3}:[0-5]\d:[0-5]\d,\d{3})(?![\w:]|[.,]\d)"
 
 
@@ -31,6 +31,7 @@ def _stamp(text: str) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_CUE, _cue, "->"),
+    rule(r"(?<=\d)[ ]?-{1,2}>[ ]?(?=[$€£]?\d)", " to ", "->"),
     rule(_COMMA, lambda match: _stamp(match["stamp"]), "digit:"),
 )
 """Run before code, in which "-->" has operators."""

@@ -146,8 +146,11 @@ def _slash_letters(match: re.Match[str]) -> str:
 
 
 _BLOOD = r"(?<![\w+\-])(?P<type>AB|[ABO])(?P<sign>[-+−])(?!\w)"
-_BLOOD_WORDS = "blood donor donors transfusion transfusions plasma type types".split()
-_BLOOD_SOMEWHERE = lazy(rf"(?<![A-Za-z])(?:{'|'.join(_BLOOD_WORDS)})(?![A-Za-z])|(?<!\w)AB[-+−](?!\w)", re.IGNORECASE)
+_BLOOD_SOMEWHERE = lazy(
+    r"(?i:\bblood[ ](?:types?|groups?|is|was|banks?|donors?|tests?|supply|drives?)\b|\b(?:donors?|transfusions?)\b)"
+    r"|\b[Tt]ypes?[ ](?:AB|[ABO])[-+−]|(?<!\w)(?:AB|[ABO])[-+−][ ](?:blood|plasma)\b|(?<!\w)AB[-+−](?!\w)"
+)
+"""What shows that A+ is a blood type."""
 _STARRED = r"""
     (?<=[1-7])\*(?=[ ](?:hotels?|resorts?|rat(?:ed|ing)|reviews?|luxury|prices?|service|general|accommodation)\b)
   | (?<=\bGrade[ ]II)\*
@@ -168,7 +171,11 @@ FIRST: tuple[Rule, ...] = (
 
 EARLY: tuple[Rule, ...] = (
     rule(_STARRED, " star", "*"),
-    rule(_BLOOD, _blood, (*_BLOOD_WORDS, "AB+", "AB-", "AB−")),
+    rule(
+        _BLOOD,
+        _blood,
+        ("blood", "donor", "donors", "transfusion", "transfusions", "type", "types", "AB+", "AB-", "AB−"),
+    ),
     rule(
         r"(?<![\w\#])(?P<note>[A-G])(?P<sign>[\#b])(?P<minor>m)?(?P<seventh>7)?"
         r"(?=[ ](?:major|minor|maj|min|chord|scale)\b)"

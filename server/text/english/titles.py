@@ -1,18 +1,32 @@
-"""Titles before names: Mr. Lee, Rt. Hon., Gen. Grant, sgt. Smith, Sr. Mary. Dr. is in ``abbreviations``."""
+"""Titles before names: Mr. Lee, Rt. Hon., sgt. Smith, Sr. Mary; Dr. Smith but Maple Dr., St. Paul but 5th St."""
 
 from __future__ import annotations
 
 import re
 
 from server.text.english.abbreviation_words import BARE_TITLES, TITLES
+from server.text.english.abbreviations import ORDINAL_WORDS, stop
 from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.patterns import lazy
 
 _NAME = r"(?=[ ][A-Z])"
 _UPPER_TITLES = {"MR": "Mister", "MRS": "Missus", "MS": "Miz", "DR": "Doctor"}
 _TITLE = rf"(?<![\w.])(?P<word>{alternatives(TITLES)})\.{_NAME}|(?<![\w.&])(?P<bare>{'|'.join(BARE_TITLES)}){_NAME}"
+_NO_NAMES = (
+    r"Access|Congo|Degree|Edge|Excel|Exchange|Imaging|Office|Outlook|Paint|Power\w*|Project|SQL|Scan\w*|Server|Society|Store"
+    "|Teams|Windows|Word"
+)
+"""Words before which MS, MR and DR are letters: MS Word, MR Imaging."""
 _TITLE_AND = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Messrs)\.?(?=[ ](?:and|&|or)[ ](?:Mr|Mrs|Ms|Dr|the|his|her)\b)"
 _LOW_TITLE = r"(?<![\w.])(?<!dot[ ])(?P<word>sgt|lt|capt|gov|sen|pres|prof|cpl|maj|adm|rev|mt)\.(?=[ ][A-Z][a-z])"
+_DOCTOR = rf"(?<![\w.])(?P<word>Dr|St)(?:\.{_NAME}|{_NAME})"
+_PLACE_BEFORE = lazy(rf"(?:(?<=[^.!?\n]\s)[A-Z][\w']+(?:[ ][JS]r\.)?|\d(?:st|nd|rd|th)|\b(?:{ORDINAL_WORDS}))\s$")
+_PREPOSITION = lazy(
+    r"(?:^|(?<![JS]r)[.!?:,;\"'(]\s?|\b(?:[Ii]n|[Aa]t|[Oo]n|[Tt]o|[Tt]he|[Aa]nd|[Oo]f|[Ff]or|[Bb]y|[Nn]ear|[Ff]rom|[Aa]sk|[Ss]ee|[Cc]all|"
+    r"[Ww]ith|[Vv]isit|[Dd]ear|[Hh]i|[Hh]ello|[Tt]hanks|[Bb]ut|[Oo]r|[Tt]hen|[Ww]hen|[Ii]s|[Ww]as|[Mm]y|[Oo]ur|[Yy]es|[Nn]o)\s)$"
+)
+_PLACE_ALONE = r"(?:(?<=[a-z][ ])|(?<=[JS]r\.[ ]))Dr\.?(?=\s*[.,!?]?\s*$)"
+_TITLE_ALONE = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Prof)\.?(?=\s*[.,!?]?\s*$)"
 _NUNS = (
     "Agatha|Agnes|Angela|Ann|Anna|Anne|Benedicta|Bernadette|Catherine|Cecilia|Clare|Dorothy|Elizabeth|Frances|Helen|Jane"
     "|Joan|Josephine|Julia|Kathleen|Lucia|Lucy|Margaret|Maria|Marie|Martha|Mary|Monica|Patricia|Rita|Rosa|Rose|Ruth|Teresa"
@@ -29,6 +43,22 @@ def _title(match: re.Match[str]) -> str:
     return TITLES[word]
 
 
+def _doctor(match: re.Match[str]) -> str:
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    place = _PLACE_BEFORE.search(before) and not _PREPOSITION.search(before)
+    if match["word"] == "Dr":
+        return "Drive" + stop(match) if place and match[0].endswith(".") else "Doctor"
+    return "Street" if place else "Saint"
+
+
+def _place_alone(match: re.Match[str]) -> str:
+    """Return "Drive" after a name: "on Oak Dr."."""
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    if not _PLACE_BEFORE.search(before) or _PREPOSITION.search(before):
+        return match[0]
+    return "Drive" + stop(match)
+
+
 def _sister(match: re.Match[str]) -> str:
     """Return "Sister" before the name of a woman. After a name, Sr. is Senior."""
     return "Sister" if not _NAME_BEFORE.search(match.string, 0, match.start()) else match[0]
@@ -37,7 +67,7 @@ def _sister(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])Gen\.(?=[ ][A-Z](?!\w))", "Gen", "Gen."),
     rule(
-        r"(?<![\w.])(?P<word>MR|MRS|MS|DR)\.?(?=[ ][A-Z])",
+        rf"(?<![\w.])(?P<word>MR|MRS|MS|DR)\.?(?=[ ][A-Z])(?![ ](?:{_NO_NAMES})\b)",
         lambda match: _UPPER_TITLES[match["word"]],
         first_words(_UPPER_TITLES),
     ),
@@ -51,5 +81,8 @@ RULES: tuple[Rule, ...] = (
         ("sgt", "lt", "capt", "gov", "sen", "pres", "prof", "cpl", "maj", "adm", "rev", "mt"),
     ),
     rule(_TITLE, _title, first_words(TITLES)),
+    rule(_DOCTOR, _doctor, ("dr", "st")),
+    rule(_PLACE_ALONE, _place_alone, ("dr",)),
+    rule(_TITLE_ALONE, lambda match: TITLES.get(match["word"], "Doctor"), ("mr", "mrs", "ms", "dr", "prof")),
 )
 """Run before abbreviations, some of which look like titles."""

@@ -64,10 +64,13 @@ _DOSE = r"""
 _TEMPERATURE = r"""
     (?P<cue>\b(?i:highs?|lows?|temps?|temperature|bake|heat|oven|wash|hit|reach(?:es|ed)?|fever)
       (?:[ ](?:of|at|to|is|was|in[ ]the)){0,2}[ ])?
-    (?P<sign>(?<![\w)])[-−])? (?<![\w.,]) (?P<number>\d{1,3}(?:\.\d)?) (?:[ ]?[-–][ ]?(?P<to>\d{1,3}))? (?P<scale>[CF])
-    (?: /(?P<other>\d{2,3})(?P<second>[CF]) )? (?![\w'’\-])
+    (?P<sign>(?<![\w)])[-−])? (?<![\w.,]) (?P<number>\d{1,3}(?:\.\d)?) (?:[ ]?[-–][ ]?(?P<to>\d{1,3}))?
+    (?P<space>[ ])? (?P<scale>[CF])
+    (?: /(?P<other>\d{2,3})[ ]?(?P<second>[CF]) )? (?![\w'’\-])
 """
 """-2C, Bake at 180C/350F."""
+_FEWEST_DIGITS = 2
+"""Minimum length of a temperature before a scale with a space: "200 C". "High 5 C" is none."""
 _WEATHER_BEFORE = lazy(
     r"\b(?:[Ii]t['’]s|is|was|be|at|to|around|about|nearly|over|under|below|above|only|still|hit|reache?[ds]?) $"
 )
@@ -97,6 +100,7 @@ _VIDEO = r"""
     (?: [ ]?[/@][ ]?(?=\d{2,3}(?:\.\d+)?[ ]?(?:Hz|fps|FPS)(?!\w)) | (?P<rate>24|25|30|50|60|120)(?!\w) )
 """
 """4K/120Hz, 1080p60."""
+_PERIODS = {"d": ("day", "days"), "w": ("week", "weeks"), "y": ("year", "years")}
 _TIMES = frozenset(("second", "minute", "hour"))
 _NUMBERED_PLACE = lazy(
     r"(?<!\w)(?:exit|room|gate|apt|apartment|suite|seat|unit|flat|bus|route|highway)[ ]$",
@@ -135,6 +139,10 @@ def _measure(match: re.Match[str]) -> str:
         over, under = text.split("/")
         return f"{numbers.cardinal(int(over))} over {numbers.cardinal(int(under))} {UNITS[unit][1]}"
     if unit == "in" and (match.string[match.end() :][:1] == "-" or (match["space"] == " " and not _is_inches(match))):
+        return match[0]
+    if unit == "K" and _RUNS.match(match.string, match.end()):
+        return match[0]
+    if unit == "BA" and "BR" not in match.string:
         return match[0]
     if unit == "pc" and ("." in text or _ASTRONOMY.search(match.string)):
         unit = "parsec"
@@ -251,7 +259,10 @@ def _is_fever(match: re.Match[str]) -> bool:
 
 def _temperature(match: re.Match[str]) -> str:
     cue, sign, to, other = (match[name] or "" for name in ("cue", "sign", "to", "other"))
-    if not (cue or sign or to or other or _is_weather(match) or _is_fever(match)):
+    written = not match["space"] and (sign or to or other)
+    if match["space"] and len(match["number"]) < _FEWEST_DIGITS:
+        return match[0]
+    if not (cue or written or _is_weather(match) or _is_fever(match)):
         return match[0]
     words = f"{cue}{_sign(sign)}{numbers.number(match['number'])}" + (f" to {numbers.number(to)}" if to else "")
     words += f" degrees{_SCALES[match['scale'].lower()]}"
@@ -315,6 +326,17 @@ RULES: tuple[Rule, ...] = (
         r"(?<=thousand[ ])(?P<unit>mi|lbs?|km|kg|ft|gal)\b\.?",
         lambda match: UNITS[match["unit"]][1],
         ("mi", "lb", "lbs", "km", "kg", "ft", "gal"),
+    ),
+    rule(
+        r"(?<![\w.,])(?P<number>\d{1,3})[ ]?(?P<unit>[dwy])(?=[ ](?:ago|left|old|later)\b)",
+        lambda match: numbers.plural(match["number"], *_PERIODS[match["unit"]]),
+        ("ago", "left", "old", "later"),
+    ),
+    rule(
+        r"(?<=\d[ -])pt(?=[ ](?:fonts?|type|text|conversion|shots?|shooting|lead|deficit|game|line|arial|helvetica)\b)",
+        "point",
+        ("pt",),
+        ignore_case=True,
     ),
     rule(r"(?<=\b[Aa][ ])lb\b\.?(?!\w)|(?<=\bper[ ])lb\b\.?(?!\w)", "pound", ("lb",)),
 )
