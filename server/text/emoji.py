@@ -51,9 +51,12 @@ _EMOTICON = lazy(
     """,
     re.VERBOSE,
 )
+_COMPARED = "and|or|then|is|km|miles|min(?:ute)?s|h(?:ou)?rs|days|weeks|months|years|people"
 _HEART = lazy(
-    r"(?<=[^\W\d]|[.!?,])(?:\s{1,4}<3+){1,9}(?=$|[\s.,!?])(?!\s*[=<>](?!3)|\s(?:and|or|then|is)\b)|^(?:<3+\s{0,4}){1,9}(?=$|[.,!?])"
+    rf"(?<=[^\W\d]|[.!?,])(?:\s{{1,4}}<3+){{1,9}}(?=$|[\s.,!?])(?!\s*[=<>](?!3)|\s(?:{_COMPARED})\b)"
+    r"|^(?:<3+\s{0,4}){1,9}(?=$|[.,!?])"
 )
+"""A heart: "miss you <3". "<3 miles" is a comparison."""
 _SHORT_NAMES = (
     "100 angry bell blush bomb boom bow bug bulb cake clap coffee confused cool crown cry dizzy eyes facepalm "
     "fire fist flushed frowning gem ghost grin grinning handshake heart hearts hourglass hugging joy kiss "

@@ -33,6 +33,7 @@ _GAME = lazy(
     re.VERBOSE,
 )
 """What shows that a text is about a game. In other texts, "b4" and "Ra1" are not moves."""
+_CASTLED_BEFORE = lazy(r"[Cc]astl\w{1,3} $")
 _CASTLING = lazy(rf"[Cc]astl|(?<!\w){_PIECE_MOVE}(?!\w)")
 
 
@@ -44,6 +45,8 @@ def _move(match: re.Match[str]) -> str:
         if match["castles"][0] == "0" and not (match["number"] or _CASTLING.search(match.string)):
             return match[0]
         words = _CASTLES[match["castles"].replace("0", "O")]
+        if _CASTLED_BEFORE.search(match.string, max(0, match.start() - 9), match.start()):
+            words = words.removeprefix("castles ")
     elif match["piece"]:
         start = f" {_square(match['from'])}" if match["from"] else ""
         words = f"{_PIECES[match['piece']]}{start}{' takes' if match['takes'] else ''} {_square(match['to'])}"

@@ -31,7 +31,7 @@ def _stamp(text: str) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_CUE, _cue, "->"),
-    rule(r"(?<=\d)[ ]?-{1,2}>[ ]?(?=[$€£]?\d)", " to ", "->"),
+    rule(r"(?<=[\d%])[ ]?-{1,2}>[ ]?(?=[$€£]?\d)", " to ", "->"),
     rule(_COMMA, lambda match: _stamp(match["stamp"]), "digit:"),
 )
 """Run before code, in which "-->" has operators."""

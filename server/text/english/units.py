@@ -62,7 +62,7 @@ _DOSE = r"""
 """
 """250mg/5ml."""
 _TEMPERATURE = r"""
-    (?P<cue>\b(?i:highs?|lows?|temps?|temperature|bake|heat|oven|wash|hit|reach(?:es|ed)?|fever)
+    (?P<cue>\b(?i:highs?|lows?|temps?|temperature|bake|(?:pre)?heat|roast|oven|wash|hit|reach(?:es|ed)?|fever)
       (?:[ ](?:of|at|to|is|was|in[ ]the)){0,2}[ ])?
     (?P<sign>(?<![\w)])[-−])? (?<![\w.,]) (?P<number>\d{1,3}(?:\.\d)?) (?:[ ]?[-–][ ]?(?P<to>\d{1,3}))?
     (?P<space>[ ])? (?P<scale>[CF])
