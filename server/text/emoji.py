@@ -97,7 +97,7 @@ def name(text: str) -> str:
 
 def _replace(text: str, *, named: bool) -> str:
     changed = _SHORTCODE.sub(lambda match: f" {re.sub('[_-]', ' ', match[1])} " if named else " ", text)
-    if "<3" in text or not text.isascii():
+    if any(heart in text for heart in ("<3", "♥", "❤")):
         changed = _LOVE.sub(lambda match: f"{match['subject'] or match['you'] or match['low']} love", changed)
     if not text.isascii():
         changed = _RATING.sub(lambda match: f"{match[1]} star" + ("s" if match[1] != "1" else ""), changed)
@@ -106,7 +106,8 @@ def _replace(text: str, *, named: bool) -> str:
         changed = _SEQUENCE.sub(lambda match: f" {sequence_name(match[0])} " if named else " ", changed)
         changed = _SELECTORS.sub("", changed)
     changed = _EMOTICON.sub("", changed)
-    changed = _HEART.sub(_heart, changed)
+    if "<3" in changed:
+        changed = _HEART.sub(_heart, changed)
     if changed == text:
         return text
     changed = _SPACES.sub(" ", changed)

@@ -63,11 +63,11 @@ RULES: tuple[Rule, ...] = (
         ("pt",),
     ),
     rule(
-        r"(?<=[a-z][ ])(?<!for[ ])x[ ]?(?=\d{1,2}[ ](?:days?|weeks?|wks?|months?|hrs?|hours|years?|doses?)\b)",
+        r"x(?<=[a-z][ ]x)(?<!for[ ]x)[ ]?(?=\d{1,2}[ ](?:days?|weeks?|wks?|months?|hrs?|hours|years?|doses?)\b)",
         "times ",
         "x",
     ),
-    rule(r"(?<=[A-Za-z][ ])x[ ]?(?P<days>\d{1,2})[ ]?d(?!\w)", r"times \g<days> days", "x"),
+    rule(r"x(?<=[A-Za-z][ ]x)[ ]?(?P<days>\d{1,2})[ ]?d(?!\w)", r"times \g<days> days", "x"),
     rule(_EVERY, _every, "letter digit"),
     rule(
         _TIMES_A_DAY,
