@@ -1,8 +1,9 @@
 """Writes lexicon.txt.gz: the words that a checkpoint should read as phonemes (``engine/prompt/lexicon.py``).
 
 They are the words of the lexicon of ``hibari-tts`` with one reading that are rare in the training texts, those of the
-texts that it inflects, and ``READINGS``. Words that are made of a frequent word are left out, to keep the file small:
-their spelling shows how they are read.
+texts that it inflects, ``READINGS``, and ``misread_words.txt``. Words that are made of a frequent word are left out, to
+keep the file small: their spelling shows how they are read. ``misread_words.txt`` has the exceptions, which a
+recognizer hears wrong.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ READINGS = {
     "wind/turn": "w1Ynd", "winds/turn": "w1Yndz", "wound/turned": "w1Wnd",
 }  # fmt: skip
 """The phonemes of the readings that ``engine.prompt.readings`` finds by context."""
+MISREAD = Path(__file__).with_name("misread_words.txt")
 _STRESS = "1"
 _FREQUENT = 16
 """Minimum occurrences of a word of which others are made (``is_derived``).
@@ -92,6 +94,13 @@ def inflections(lexicon: Any, texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def misread_words(file: Path = MISREAD) -> dict[str, str]:
+    """Return word -> phonemes from lines of both. Lines that start with ``#`` are comments."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    pairs = (line.partition(" ") for line in lines if line and not line.startswith("#"))
+    return {word: phonemes for word, _, phonemes in pairs}
+
+
 def word_counts(texts: Iterable[str]) -> Counter[str]:
     """Return how often each word occurs, in lower case."""
     return Counter(word.lower() for text in texts for word in WORD.findall(text))
@@ -112,7 +121,8 @@ def main() -> None:
     lexicon = G2P(british=False).lexicon
     inflected = inflections(lexicon, texts)
     lines = lexicon_lines([lexicon.golds.d, lexicon.silvers.d], inflected, counts, args.most)
-    lines = sorted([*lines, *(f"{word} {phonemes}" for word, phonemes in READINGS.items())])
+    entries = dict(line.split(" ") for line in lines) | READINGS | misread_words()
+    lines = sorted(f"{word} {phonemes}" for word, phonemes in entries.items())
     data = zopfli.gzip.compress("".join(f"{line}\n" for line in lines).encode())
     args.out.write_bytes(data)
     print(f"{len(lines)} words, {len(data) / 1000:.0f} kB")

@@ -1,5 +1,6 @@
 """Which words a checkpoint's lexicon has, and with which phonemes."""
 
+import gzip
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from scripts.train_pocket.derived_words import is_derived
-from scripts.train_pocket.lexicon_file import inflections, lexicon_lines, word_counts
+from scripts.train_pocket.lexicon_file import inflections, lexicon_lines, misread_words, word_counts
 
 FREQUENT = {"plan": "pl1an", "plane": "pl1En", "city": "s1Iti", "cite": "s1Yt", "fire": "f1Yxr", "fly": "fl1Y",
             "able": "1Ebxl", "read": "r1ed"}  # fmt: skip
@@ -56,6 +57,18 @@ def test_words_that_are_made_of_frequent_ones_are_left_out():
     lexicon = {"plane": "plˈAn", "planes": "plˈAnz", "cartographer": "kɑɹtˈɑɡɹəfəɹ"}
     lines = lexicon_lines([lexicon], {}, Counter(plane=20), most=10)
     assert lines == ["cartographer kArt1Agrxfxr"]
+
+
+def test_the_list_of_misread_words_has_a_word_and_its_phonemes_in_each_line(tmp_path):
+    file = tmp_path / "misread_words.txt"
+    file.write_text("# How they were found.\nrivers r1Ivxrz\nsour s1Wxr\n", encoding="utf-8")
+    assert misread_words(file) == {"rivers": "r1Ivxrz", "sour": "s1Wxr"}
+
+
+def test_the_included_checkpoint_has_the_misread_words():
+    data = (Path(__file__).parents[3] / "models" / "pocket" / "lexicon.txt.gz").read_bytes()
+    lines = set(gzip.decompress(data).decode().splitlines())
+    assert {f"{word} {phonemes}" for word, phonemes in misread_words().items()} <= lines
 
 
 @pytest.mark.parametrize(
