@@ -83,9 +83,10 @@ def main() -> None:
 
 
 def compile_ahead(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> None:
-    """Compile the kernels of Code2Wav, and those of the talker in bfloat16 for up to ``batched.MAX_ROWS`` rows.
+    """Compile the kernels of Code2Wav and of a talker in bfloat16, in that order.
 
-    Raises the first error of the compilers.
+    Of the talker: the sampler of codebook 0, and on Hopper the layers and the code predictor for up to
+    ``batched.MAX_ROWS`` rows, not in fp8. Raises the first error of the compilers.
     """
     backend = choose_backend(config.code2wav, config.code2wav_streams, device, checkpoint.codec.decoder)
     talker, slots = checkpoint.model.talker, config.talker.slots
@@ -102,7 +103,7 @@ def compile_ahead(checkpoint: Checkpoint, config: EngineConfig, device: torch.de
         if backend.graphed:
             compile_kernels(checkpoint.codec, backend.dtype, backend.sizes, shared_bytes(device), load=True)
             if bfloat16:
-                with CompileOnly(pool, load=True) as launch:
+                with ThreadPoolExecutor() as triton_pool, CompileOnly(triton_pool, load=True) as launch:
                     compile_triton_kernels(talker, slots, launch, layers=layers)
         for each in compiling:
             each.result()

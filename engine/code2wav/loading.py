@@ -63,7 +63,7 @@ def compile_kernels(
 ) -> None:
     """Compile the kernels for batches of (streams, frames), in parallel.
 
-    Uses meta tensors, and no GPU memory. shared: see ``TritonOps``. load: see ``CompileOnly``.
+    Uses meta tensors and, without ``load``, no GPU memory. shared: see ``TritonOps``. load: see ``CompileOnly``.
     """
     from engine.kernels.codec_triton import TritonOps
 

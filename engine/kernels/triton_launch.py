@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
+from concurrent.futures import Executor, wait
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, Self
 
@@ -28,8 +28,10 @@ class CompileOnly:
     """A ``Launch`` that compiles each kernel variant once and runs nothing. Its tensors may be meta tensors.
 
     Used as a context, at the end of which all are compiled. Kernels are compiled in the threads of ``pool``, but one
-    after another where Triton is too old. load: also load them on the GPU, for which Triton compiles a C function that
-    launches them, with the system's C compiler.
+    after another where Triton is too old. A kernel that cannot be compiled in them is left to its first use.
+
+    load: also load the kernels on the GPU, for which Triton compiles a C function that launches them, with the system's
+    C compiler. At the end of the context, raises the first error of a kernel; the others are loaded nevertheless.
     """
 
     def __init__(self, pool: Executor, *, load: bool = False) -> None:
@@ -40,14 +42,20 @@ class CompileOnly:
         import triton
 
         mode = getattr(triton, "AsyncCompileMode", None)
-        self._mode: AbstractContextManager[object] = nullcontext() if mode is None else mode(self._pool)
+        # Without ignore_errors, an error would leave the mode active for all later compilations of the thread.
+        self._mode: AbstractContextManager[object] = (
+            nullcontext() if mode is None else mode(self._pool, ignore_errors=True)
+        )
         self._mode.__enter__()
         return self
 
     def __exit__(self, *exception: Any) -> None:
         self._mode.__exit__(*exception)
         if self._loads and exception[0] is None:
-            list(self._pool.map(_load, self._kernels.values()))
+            loading = [self._pool.submit(_load, each) for each in self._kernels.values()]
+            wait(loading)
+            for each in loading:
+                each.result()
 
     def __call__(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
         """Compile the kernel unless this variant is compiled."""

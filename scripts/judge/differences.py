@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Protocol
 
 from scripts.judge.spelling import same_sounds
@@ -24,24 +24,22 @@ Alike = Callable[[Sequence[str], Sequence[str]], bool]
 
 
 def count_errors(chunks: Sequence[Chunk], expected: Sequence[str], actual: Sequence[str], alike: Alike) -> int:
-    """Return the number of words that are missing, wrong or added.
+    """Return the number of words that are missing, wrong or added, of ``differences``."""
+    wrong = chain.from_iterable(differences(chunks, expected, actual, alike))
+    return sum(max(each.ref_end_idx - each.ref_start_idx, each.hyp_end_idx - each.hyp_start_idx) for each in wrong)
 
-    Words that are only joined or split, or that sound alike, are right.
+
+def differences(
+    chunks: Sequence[Chunk], expected: Sequence[str], actual: Sequence[str], alike: Alike
+) -> Iterator[list[Chunk]]:
+    """Yield each run of chunks between words that are equal.
+
+    Runs are left out whose words are only joined or split, or sound alike. A run with such words and another error is
+    not left out.
     """
-    return sum(_errors(run, expected, actual, alike) for run in _differences(chunks))
-
-
-def _differences(chunks: Sequence[Chunk]) -> Iterator[list[Chunk]]:
-    """Yield each run of chunks between words that are equal."""
-    for equal, run in groupby(chunks, lambda chunk: chunk.type == "equal"):
-        if not equal:
-            yield list(run)
-
-
-def _errors(run: Sequence[Chunk], expected: Sequence[str], actual: Sequence[str], alike: Alike) -> int:
-    """Return the number of errors in a run of differences."""
-    first, last = run[0], run[-1]
-    one, other = expected[first.ref_start_idx : last.ref_end_idx], actual[first.hyp_start_idx : last.hyp_end_idx]
-    if same_sounds(" ".join(one), " ".join(other)) or alike(one, other):
-        return 0
-    return sum(max(each.ref_end_idx - each.ref_start_idx, each.hyp_end_idx - each.hyp_start_idx) for each in run)
+    for equal, group in groupby(chunks, lambda chunk: chunk.type == "equal"):
+        run = list(group)
+        first, last = run[0], run[-1]
+        one, other = expected[first.ref_start_idx : last.ref_end_idx], actual[first.hyp_start_idx : last.hyp_end_idx]
+        if not (equal or same_sounds(" ".join(one), " ".join(other)) or alike(one, other)):
+            yield run

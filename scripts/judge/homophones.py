@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cache
 
+from engine.prompt.readings import WORDS as HETERONYMS
 from scripts.judge.paths import WEIGHTS
 
 _MOST_WORDS = 5
@@ -32,8 +33,13 @@ class Pronunciations:
             self._words[word.partition("(")[0]].add(tuple(phonemes))
 
     def alike(self, one: Sequence[str], other: Sequence[str]) -> bool:
-        """Return whether two groups of normalized words have a pronunciation in common."""
+        """Return whether two groups of normalized words have a pronunciation in common, also a reduced one.
+
+        Heteronyms are alike to nothing: "led" may be what was heard of "lead", read wrongly.
+        """
         if not one or not other or max(len(one), len(other)) > _MOST_WORDS:
+            return False
+        if not HETERONYMS.isdisjoint((*one, *other)):
             return False
         return bool(self._sounds(tuple(one)) & self._sounds(tuple(other)))
 

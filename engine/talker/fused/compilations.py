@@ -44,7 +44,7 @@ def talker_compilations(
 def compile_triton_kernels(talker: TalkerArchitecture, slots: int, launch: Launch, *, layers: bool) -> None:
     """Compile the Triton kernels that sample codebook 0 for ``slots`` slots and, with ``layers``, those of the layers.
 
-    Uses meta tensors, and no GPU memory. launch: compiles a kernel. Imports Triton.
+    Uses meta tensors. launch: compiles a kernel. Imports Triton.
     """
     from engine.talker.fused.row_layers import RowLayers
     from engine.talker.fused.triton import FusedFirstCodes

@@ -46,6 +46,8 @@ DICTIONARY = [
     "to(2) T AH",
     "late L EY T",
     "let L EH T",
+    "lead L EH D",
+    "led L EH D",
 ]
 
 
@@ -56,6 +58,7 @@ DICTIONARY = [
         ("2", "to", True),
         ("to your", "2 you are", True),
         ("late", "let", False),
+        ("lead", "led", False),
         ("late", "unknown", False),
         ("unknown", "unheard", False),
         ("", "to", False),
