@@ -95,10 +95,12 @@ def inflections(lexicon: Any, texts: Iterable[str]) -> dict[str, str]:
 
 
 def misread_words(file: Path = MISREAD) -> dict[str, str]:
-    """Return word -> phonemes from lines of both. Lines that start with ``#`` are comments."""
+    """Return word -> phonemes from lines of both, separated by one space. Lines that start with ``#`` are comments.
+
+    Raises ValueError for another line.
+    """
     lines = file.read_text(encoding="utf-8").splitlines()
-    pairs = (line.partition(" ") for line in lines if line and not line.startswith("#"))
-    return {word: phonemes for word, _, phonemes in pairs}
+    return dict(line.split(" ") for line in lines if not line.startswith("#"))
 
 
 def word_counts(texts: Iterable[str]) -> Counter[str]:
