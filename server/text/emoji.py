@@ -51,7 +51,9 @@ _EMOTICON = lazy(
     """,
     re.VERBOSE,
 )
-_COMPARED = "and|or|then|is|km|miles|min(?:ute)?s|h(?:ou)?rs|days|weeks|months|years|people"
+_NO_COUNTED = "thanks|us|this|yes|always|hugs|kisses|guys|was|has|does|its|lots|xs"
+_COMPARED = rf"and|or|then|is|km|people|(?!(?:{_NO_COUNTED})\b)[a-z]{{2,20}}s"
+"""Words after which "<3" is no heart: "<3 dollars"."""
 _HEART = lazy(
     rf"(?<=[^\W\d]|[.!?,])(?:\s{{1,4}}<3+){{1,9}}(?=$|[\s.,!?])(?!\s*[=<>](?!3)|\s(?:{_COMPARED})\b)"
     r"|^(?:<3+\s{0,4}){1,9}(?=$|[.,!?])"
@@ -95,13 +97,19 @@ def name(text: str) -> str:
     return _replace(text, named=True)
 
 
+def in_english(text: str) -> str:
+    """Return ``text`` with the words that signs stand for in English: "I ♥ NY", "★★★★☆"."""
+    if any(heart in text for heart in ("<3", "♥", "❤")):
+        text = _LOVE.sub(lambda match: f"{match['subject'] or match['you'] or match['low']} love", text)
+    if not text.isascii():
+        text = _RATING.sub(lambda match: f"{match[1]} star" + ("s" if match[1] != "1" else ""), text)
+        text = _STARS.sub(_stars, text)
+    return text
+
+
 def _replace(text: str, *, named: bool) -> str:
     changed = _SHORTCODE.sub(lambda match: f" {re.sub('[_-]', ' ', match[1])} " if named else " ", text)
-    if any(heart in text for heart in ("<3", "♥", "❤")):
-        changed = _LOVE.sub(lambda match: f"{match['subject'] or match['you'] or match['low']} love", changed)
     if not text.isascii():
-        changed = _RATING.sub(lambda match: f"{match[1]} star" + ("s" if match[1] != "1" else ""), changed)
-        changed = _STARS.sub(_stars, changed)
         changed = _KEYCAP.sub(lambda match: match[1] if match[1].isdecimal() else " ", changed)
         changed = _SEQUENCE.sub(lambda match: f" {sequence_name(match[0])} " if named else " ", changed)
         changed = _SELECTORS.sub("", changed)

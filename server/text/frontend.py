@@ -81,6 +81,7 @@ class Frontend:
             current = _step("markup", changed, current, self._without_markup(current, line_before))
         if self.normalizes:  # before the emoji step, which would take 8\ for an emoticon
             current = _step("normalize", changed, current, formulas.marked_in_words(current))
+            current = _step("normalize", changed, current, emoji.in_english(current))
         if "emoji" in self._steps:
             after = emoji.name(current) if self._name_emoji else emoji.drop(current)
             current = _step("emoji", changed, current, after)

@@ -6,6 +6,7 @@ import re
 
 from server.text.english import numbers
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _STREETS = "St Ave Rd Blvd Dr Ln Ct Pl Way Street Avenue Road Boulevard Drive Lane Court Place".split()
 _NTH = r"\d{1,3}(?:st|nd|rd|th)"
@@ -105,9 +106,10 @@ _STATE_BY_CONTEXT = rf"""
       | [Ff]rom[ ](?=[A-Z]{{2}}[ ](?:to|or|and)[ ][A-Z]{{2}}\b) )
     (?P<state>{_STATE}) (?:(?P<link>[ ](?:to|or|and)[ ])(?P<second>{_STATE}))?
     (?![\w'\-]|[ ][A-Z]{{2}}|[ ](?:to|or|and)[ ][A-Z]{{2}})
-    (?= \s*(?:$|[.,;:!?)]) | [ ](?:{_AFTER_STATE})\b | [ ][A-Z\d] )
+    (?= \s*(?:$|[.,;:!?)]) | [ ](?:{_AFTER_STATE})\b | [ ](?!Office|Word|Teams|Excel)[A-Z\d] )
 """
 """She lives in OR; from OR to WA."""
+_HOSPITAL = lazy(r"\b(?:[Pp]atients?|[Ss]urg\w+|[Nn]urses?|[Tt]rauma|[Hh]ospital)\b")
 
 
 def _wind(match: re.Match[str]) -> str:
@@ -116,6 +118,8 @@ def _wind(match: re.Match[str]) -> str:
 
 
 def _state_by_context(match: re.Match[str]) -> str:
+    if match["state"] == "OR" and _HOSPITAL.search(match.string):
+        return match[0]
     second = f"{match['link']}{STATES[match['second']]}" if match["second"] else ""
     return f"{match['before']}{STATES[match['state']]}{second}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from server.text.english import letters, numbers
 from server.text.english.maths import DOWN, SUBSCRIPTS
@@ -47,6 +48,11 @@ _BIOLOGY = lazy(
 """Words of texts in which 5' and 3' are no feet."""
 
 
+@lru_cache(8)
+def _is_biology(text: str) -> bool:
+    return bool(_BIOLOGY.search(text))
+
+
 def _formula(match: re.Match[str]) -> str:
     return _spelled(match[0])
 
@@ -64,7 +70,7 @@ def _charged(match: re.Match[str]) -> str:
 
 
 def _strand_end(match: re.Match[str]) -> str:
-    if not _BIOLOGY.search(match.string):
+    if not _is_biology(match.string):
         return match[0]
     end = match["end"] or match["last"] or match["arrow"] or match["after"]
     return f"{numbers.digits(end)} prime"

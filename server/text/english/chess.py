@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from server.text.english import numbers
 from server.text.english.rules import Rule, rule
@@ -34,18 +35,26 @@ _GAME = lazy(
 )
 """What shows that a text is about a game. In other texts, "b4" and "Ra1" are not moves."""
 _CASTLED_BEFORE = lazy(r"[Cc]astl\w{1,3} $")
-_CASTLING = lazy(rf"[Cc]astl|(?<!\w){_PIECE_MOVE}(?!\w)")
+_MOVE_BEFORE = lazy(rf"(?<!\w)(?:{_PIECE_MOVE}|{_PAWN_MOVE})[+\#]?,? $")
+
+
+@lru_cache(8)
+def _is_about_game(text: str) -> bool:
+    return bool(_GAME.search(text))
 
 
 def _move(match: re.Match[str]) -> str:
     """Return a move in words. In a text about no game, or about a score of 0-0, it is unchanged."""
-    if not _GAME.search(match.string):
+    if not _is_about_game(match.string):
         return match[0]
     if match["castles"]:
-        if match["castles"][0] == "0" and not (match["number"] or _CASTLING.search(match.string)):
+        before = match.string[max(0, match.start() - 9) : match.start()]
+        castled = _CASTLED_BEFORE.search(before)
+        beside_moves = match["number"] or match["next"] or _MOVE_BEFORE.search(before)
+        if match["castles"][0] == "0" and not (castled or beside_moves):
             return match[0]
         words = _CASTLES[match["castles"].replace("0", "O")]
-        if _CASTLED_BEFORE.search(match.string, max(0, match.start() - 9), match.start()):
+        if castled:
             words = words.removeprefix("castles ")
     elif match["piece"]:
         start = f" {_square(match['from'])}" if match["from"] else ""

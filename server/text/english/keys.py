@@ -29,9 +29,13 @@ _LAST_KEY = (
     r"|spacebar|tab|up"
 )
 """Keys that end a combination. Digits are words already. "Birth control + pill" is none."""
+_TYPED_KEY = "ctrl|cmd|alt|shift|fn"
+_NAMED_KEY = "del|tab|enter|esc|space|home|end"
+"""Keys that are also combined with hyphens: ctrl-c, ctrl-alt-del."""
 _KEY = rf"""
     (?<!\w)
-    (?: (?:(?:{_ANY_KEY})[ ]?\+[ ]?){{1,3}} | (?:(?!win-\w{{2}})(?:{_ANY_KEY})-){{1,3}} ) (?:{_LAST_KEY}) (?![\w'’])
+    (?: (?:(?:{_ANY_KEY})[ ]?\+[ ]?){{1,3}} | (?:(?:{_TYPED_KEY})-){{1,3}} (?=\w(?!\w)|{_NAMED_KEY}) )
+    (?:{_LAST_KEY}) (?![\w'’])
 """
 _SIGNED = rf"""
     (?P<signs>(?:[{"".join(_SIGNS)}][ ]?\+?[ ]?){{1,5}})

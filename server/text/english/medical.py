@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from server.text.english import letters, numbers
 from server.text.english.rules import Rule, rule
@@ -32,6 +33,11 @@ _ILLNESS = lazy(
     r"|palpitations|symptoms?|lungs?|oxygen|lying|syncope)\b",
     re.IGNORECASE,
 )
+
+
+@lru_cache(8)
+def _is_medical(text: str) -> bool:
+    return bool(_ILLNESS.search(text))
 
 
 def _every(match: re.Match[str]) -> str:
@@ -83,7 +89,7 @@ RULES: tuple[Rule, ...] = (
         ("dx", "hx", "sx", "tx"),
     ),
     rule(r"(?<![\w.])(?P<word>[Hh]t|[Ww]t)(?=:?[ ]\d)", lambda match: _MEASURED[match["word"]], ("ht", "wt")),
-    rule(_BREATH, lambda match: "S O B" if _ILLNESS.search(match.string) else match[0], ("sob",)),
+    rule(_BREATH, lambda match: "S O B" if _is_medical(match.string) else match[0], ("sob",)),
     rule(r"\b(?P<kind>no|family|medical|past|prior|social|surgical)[ ]hx(?!\w)", r"\g<kind> history", ("hx",)),
     rule(r"(?<=yo[ ][MF][ ])c/o(?!\w)|(?<=y/o[ ][MF][ ])c/o(?!\w)", "complains of", "c/o"),
     rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)(?=[ ][A-Za-z])", "-year-old", ("yo", "y/o", "y.o.")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from server.text.english import letters, numbers
 from server.text.english.rules import Rule, rule
@@ -26,6 +27,11 @@ _PORTS = r"(?<![\w.,:/])(?P<host>[1-9]\d{3,4}):(?P<container>[1-9]\d{1,4})(?![\w
 """A port of the host and one of the container."""
 _PORTS_SOMEWHERE = lazy(r"\b(?:ports?|docker|compose|container|forward\w*|expos\w+|localhost|ssh)\b|-p ", re.IGNORECASE)
 _USUAL_PORTS = frozenset("80 443 8080".split())
+
+
+@lru_cache(8)
+def _mentions_ports(text: str) -> bool:
+    return bool(_PORTS_SOMEWHERE.search(text))
 
 
 def _ip(match: re.Match[str]) -> str:
@@ -58,7 +64,7 @@ def _groups(address: str) -> str:
 def _ports(match: re.Match[str]) -> str:
     """Return two ports. In a text that is not about ports, other numbers are a ratio or a size."""
     host, container = match["host"], match["container"]
-    if not (container in _USUAL_PORTS or host == container or _PORTS_SOMEWHERE.search(match.string)):
+    if not (container in _USUAL_PORTS or host == container or _mentions_ports(match.string)):
         return match[0]
     return f"{numbers.grouped(host)} colon {numbers.grouped(container)}"
 

@@ -21,8 +21,7 @@ _INCHES = rf"""
 _FOOT_SIZES = rf"(?<![\w.'])(?P<sides>{NUMBER}'(?:[ ]?[x×][ ]?{NUMBER}'){{1,2}})(?!\w)"
 _FOOT_ALONE = r"""
     (?<![\w.'])(?P<number>\d+)'
-    (?=[ ](?:long|wide|tall|high|deep|apart|above|below
-      | from[ ]the[ ](?:edge|wall|ground|top|bottom|floor|ceiling|road|curb|line))\b)
+    (?=[ ](?:long|wide|tall|high|deep|apart|above|below|from[ ]the[ ][a-z]+)\b)
 """
 _FOOT_END = r"(?P<verb>(?:\bis|'s|\bare|'m|'re)[ ])(?P<number>[3-7])'(?=[.!?]?\s*$)"
 """She's 5'."""
@@ -33,13 +32,15 @@ _FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
 _MATCH_MINUTE = (
     r"(?<![\w.'])(?P<minute>\d{1,3})(?:\+(?P<added>\d{1,2}))?['′](?![\w\"'′]|[ ](?:tall|long|wide|high|deep))"
 )
-_MATCH = lazy(
-    r"\b(?i:goals?|scor\w+|equali[sz]\w+|penalt\w+|booked|substitut\w+|free[- ]kick|half[- ]time)\b"
-    r"|[^\W\d_] \(\d{1,3}(?:\+\d)?['′][,)]|\([A-Z][a-z]+ \d{1,3}(?:\+\d{1,2})?['′][,)]"
+_SCORED = r"(?i:scor\w+|equali[sz]\w+|netted|booked|sent off)"
+_SCORED_BEFORE = lazy(
+    rf"[^\W\d_] \((?:\d{{1,3}}(?:\+\d{{1,2}})?['′], )*$|\([A-Z][\w.'’ -]{{1,30}} $"
+    rf"|\b{_SCORED} (?:(?:again|late|early) )?(?:in|at|on) (?:the )?$|^(?:At|In the) $"
 )
-"""Words of football, where 23' is a minute."""
-_NEAR = 80
-"""Characters within which such a word is looked for."""
+_SCORED_AFTER = lazy(rf",? (?:(?:he|she|they|it|[A-Z]\w+) )?{_SCORED}\b")
+"""What shows that 23' is a minute of football: Messi (23', 108'), (Saka 23'), scored at 23', At 12' he scored."""
+_NEAR = 40
+"""Characters before a minute in which it is looked for."""
 _SIDE = rf"(?:\d{{1,3}}[ -]\d/\d{{1,2}}|{NUMBER})"
 _SIZES = rf"""
     (?<![\w.]) (?P<width>{_SIDE}) [ ]?[x×][ ]? (?P<height>{_SIDE}) (?:[ ]?[x×][ ]?(?P<depth>{NUMBER}))?
@@ -73,7 +74,8 @@ def _inches(match: re.Match[str]) -> str:
 
 
 def _match_minute(match: re.Match[str]) -> str:
-    if not _MATCH.search(match.string, max(0, match.start() - _NEAR), match.end() + _NEAR):
+    before = match.string[max(0, match.start() - _NEAR) : match.start()]
+    if not (match["added"] or _SCORED_BEFORE.search(before) or _SCORED_AFTER.match(match.string, match.end())):
         return match[0]
     added = f" plus {numbers.cardinal(int(match['added']))}" if match["added"] else ""
     return f"{numbers.cardinal(int(match['minute']))}{added} minutes"

@@ -75,13 +75,13 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<!\w)Prof\.(?=[ ]of\b)", "Professor", ("prof",)),
     rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), first_words(_UPPER_TITLES)),
     rule(_SISTER, _sister, ("sr",)),
+    rule(_DOCTOR, _doctor, ("dr", "st")),  # before "Rev. Dr." and "Mt. St." have words that look like names of streets
     rule(
         _LOW_TITLE,
         lambda match: TITLES[match["word"].capitalize()],
         ("sgt", "lt", "capt", "gov", "sen", "pres", "prof", "cpl", "maj", "adm", "rev", "mt"),
     ),
     rule(_TITLE, _title, first_words(TITLES)),
-    rule(_DOCTOR, _doctor, ("dr", "st")),
     rule(_PLACE_ALONE, _place_alone, ("dr",)),
     rule(_TITLE_ALONE, lambda match: TITLES.get(match["word"], "Doctor"), ("mr", "mrs", "ms", "dr", "prof")),
 )
