@@ -6,7 +6,6 @@ Reads a JSON object with ``sentences`` and ``heard`` from standard input. Prints
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import sys
@@ -35,15 +34,16 @@ def align(sentences: Sequence[str], heard: str) -> dict[str, Any]:
     words = [normalize(sentence).split() for sentence in sentences]
     owners = [number for number, each in enumerate(words) for _ in each]
     expected, actual = [word for each in words for word in each], _words(heard)
-    result, alike = jiwer.process_words(" ".join(expected), " ".join(actual)), pronunciations().alike
+    chunks = jiwer.process_words(" ".join(expected), " ".join(actual)).alignments[0]
+    wrong = list(differences(chunks, expected, actual, pronunciations().alike))
     right, inserted = list(map(len, words)), []
-    for chunk in itertools.chain.from_iterable(differences(result.alignments[0], expected, actual, alike)):
+    for chunk in wrong:
         for owner in owners[chunk.ref_start_idx : chunk.ref_end_idx]:
             right[owner] -= 1
         if chunk.type == "insert" and chunk.hyp_end_idx - chunk.hyp_start_idx >= _INSERTED:
             inserted.append(" ".join(actual[chunk.hyp_start_idx : chunk.hyp_end_idx]))
     return {
-        "errors": count_errors(result.alignments[0], expected, actual, alike),
+        "errors": count_errors(wrong),
         "words": len(expected),
         "lost": [
             sentence for sentence, each, found in zip(sentences, words, right, strict=True) if 2 * found < len(each)

@@ -79,7 +79,7 @@ class Frontend:
             current = _step("unicode", changed, current, unicode.clean(current))
         if self.has_markup:
             current = _step("markup", changed, current, self._without_markup(current, line_before))
-        if self.normalizes:  # before the emoji step, which would take 8\ for an emoticon
+        if self.normalizes:  # before the emoji step, which would take 8\ for an emoticon, and drop hearts and stars
             current = _step("normalize", changed, current, formulas.marked_in_words(current))
             current = _step("normalize", changed, current, emoji.in_english(current))
         if "emoji" in self._steps:

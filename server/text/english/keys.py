@@ -23,20 +23,17 @@ _LAST = {"del": "delete", "esc": "escape", "ins": "insert", "pgup": "page up", "
 _SIGNS = {"⌘": "command", "⌥": "option", "⌃": "control", "⇧": "shift", "⌫": "delete", "⌦": "delete", "⎋": "escape"}
 _SIGNS |= {"⏎": "return", "↩": "return", "⇥": "tab", "⇪": "caps lock", "␣": "space", "⏏": "eject"}
 _ANY_KEY = "|".join(_MODIFIERS)
+_CHARACTER = "[a-z]|zero|one|two|three|four|five|six|seven|eight|nine"
 _LAST_KEY = (
-    r"[a-z]|zero|one|two|three|four|five|six|seven|eight|nine|alt|backspace|bksp|break|click|delete|del|down"
-    r"|drag|end|enter|escape|esc|home|insert|ins|left|option|pause|pgdn|pgup|plus|prtsc|return|right|scroll|shift|space"
-    r"|spacebar|tab|up"
+    rf"{_CHARACTER}|alt|backspace|bksp|break|click|delete|del|down|drag|end|enter|escape|esc|home|insert|ins|left|option"
+    r"|pause|pgdn|pgup|plus|prtsc|return|right|scroll|shift|space|spacebar|tab|up"
 )
 """Keys that end a combination. Digits are words already. "Birth control + pill" is none."""
-_TYPED_KEY = "ctrl|cmd|alt|shift|fn"
-_NAMED_KEY = "del|tab|enter|esc|space|home|end"
-"""Keys that are also combined with hyphens: ctrl-c, ctrl-alt-del."""
-_KEY = rf"""
-    (?<!\w)
-    (?: (?:(?:{_ANY_KEY})[ ]?\+[ ]?){{1,3}} | (?:(?:{_TYPED_KEY})-){{1,3}} (?=\w(?!\w)|{_NAMED_KEY}) )
-    (?:{_LAST_KEY}) (?![\w'’])
-"""
+_HYPHENATED = (
+    rf"(?:(?:ctrl|cmd|alt|shift|fn)-){{1,3}}(?:{_CHARACTER}|backspace|delete|del|end|enter|escape|esc|home|space|tab)"
+)
+"""Combinations with hyphens: ctrl-alt-del. "Alt-right" and "option-a" are none."""
+_KEY = rf"(?<!\w) (?: (?:(?:{_ANY_KEY})[ ]?\+[ ]?){{1,3}}(?:{_LAST_KEY}) | {_HYPHENATED} ) (?![\w'’])"
 _SIGNED = rf"""
     (?P<signs>(?:[{"".join(_SIGNS)}][ ]?\+?[ ]?){{1,5}})
     (?P<key>[A-Za-z\d](?!\w)|(?<=\+)[A-Za-z]{{2,9}}(?!\w)|(?<![ ])[/=+\-](?=[\s,.;)]|$))?

@@ -23,6 +23,7 @@ _FOOT_ALONE = r"""
     (?<![\w.'])(?P<number>\d+)'
     (?=[ ](?:long|wide|tall|high|deep|apart|above|below|from[ ]the[ ][a-z]+)\b)
 """
+_FOOT_IN_BRACKETS = r"(?<=\()(?P<number>\d+)'(?=\))"
 _FOOT_END = r"(?P<verb>(?:\bis|'s|\bare|'m|'re)[ ])(?P<number>[3-7])'(?=[.!?]?\s*$)"
 """She's 5'."""
 _CRATE = r"(?<![\w.])(?P<long>\d+)[ ]?L[ ]?[x×][ ]?(?P<wide>\d+)[ ]?W(?:[ ]?[x×][ ]?(?P<high>\d+)[ ]?H)?(?!\w)"
@@ -34,8 +35,9 @@ _MATCH_MINUTE = (
 )
 _SCORED = r"(?i:scor\w+|equali[sz]\w+|netted|booked|sent off)"
 _SCORED_BEFORE = lazy(
-    rf"[^\W\d_] \((?:\d{{1,3}}(?:\+\d{{1,2}})?['′], )*$|\([A-Z][\w.'’ -]{{1,30}} $"
-    rf"|\b{_SCORED} (?:(?:again|late|early) )?(?:in|at|on) (?:the )?$|^(?:At|In the) $"
+    rf"\b[A-Z][\w'’-]{{1,30}} \((?:\d{{1,3}}(?:\+\d{{1,2}})?['′], )*$"
+    r"|\((?!Height|Width|Length|Depth)[A-Z][\w.'’ -]{1,30} $"
+    rf"|\b{_SCORED} (?:(?:again|late|early) )?(?:in|at|on) (?:the )?$"
 )
 _SCORED_AFTER = lazy(rf",? (?:(?:he|she|they|it|[A-Z]\w+) )?{_SCORED}\b")
 """What shows that 23' is a minute of football: Messi (23', 108'), (Saka 23'), scored at 23', At 12' he scored."""
@@ -122,6 +124,7 @@ EARLY: tuple[Rule, ...] = (
     rule(_FOOT_SIZES, _foot_sizes, "digit mark"),
     rule(_FOOT_END, lambda match: match["verb"] + numbers.plural(match["number"], "foot", "feet"), "digit mark"),
     rule(_FOOT_ALONE, lambda match: numbers.plural(match["number"], "foot", "feet"), "digit mark"),
+    rule(_FOOT_IN_BRACKETS, lambda match: numbers.plural(match["number"], "foot", "feet"), "digit mark"),
     rule(_FEET, _feet, ("digit mark", "ft", "feet")),
 )
 """Run before other units."""
@@ -132,7 +135,7 @@ RULES: tuple[Rule, ...] = (
     rule(_SIZES_IN_WORDS, r"\g<width> by \g<height>", "×"),
     rule(_INCHES, _inches, "digit mark"),
     rule(
-        r"(?P<article>\b[Aa]n?[ ])(?P<number>\d+)'(?=[ ][a-z])",
+        r"(?P<article>\b(?:[Aa]n?|[Tt]he|[Ii]ts|[Tt]heir|[Hh]is|[Hh]er|[Oo]ur|[Mm]y)[ ])(?P<number>\d+)'(?=[ ][a-z])",
         lambda match: f"{match['article']}{numbers.number(match['number'])} foot",
         "digit mark",
     ),
