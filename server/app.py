@@ -26,6 +26,7 @@ from server.api import batch, elevenlabs, kokoro, live, models, operations, spee
 from server.api import outcomes as outcomes_api
 from server.api.openapi import DescribedApp, allowed_methods, errors
 from server.errors import ApiError, ClientDisconnected, failure_of, shown
+from server.guards.words import WordCheck
 from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.cross_origin import CrossOrigin
@@ -124,6 +125,7 @@ def create_app(
             bodies,
             audio_threads,
             word_threads,
+            WordCheck(word_threads),
             outcomes,
             metrics,
             observers,

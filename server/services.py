@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from engine.errors import EngineError
 from server.errors import ApiError, shown
+from server.guards.words import WordCheck
 from server.http.body_budget import BodyBudget
 from server.keys.usage import KeyUsage
 from server.keys.valid_keys import Keys
@@ -66,6 +67,7 @@ class Services:
     models: the served models; the first one is the default.
     admission: the admissions of all models.
     aligner_threads: time the words of speech.
+    words: counts the wrong words of speech, in the same threads.
     keys: the valid API keys. If they have several owners, each owner has its own voices.
     peers: the other HTTP processes of the server.
     created: Unix time of the server's start.
@@ -81,6 +83,7 @@ class Services:
     bodies: BodyBudget
     audio_threads: Executor
     aligner_threads: Executor
+    words: WordCheck
     outcomes: Outcomes
     metrics: Metrics
     observers: RequestObservers

@@ -23,8 +23,10 @@ from engine.protocol.request import SAMPLE_RATE, FinishReason, SamplingParams, S
 from scripts.judge.clips import Clip
 from scripts.judge.expected import max_frames
 from scripts.judge.sound import read
+from server.alignment.worker import aligner_threads
 from server.api_error import ApiError
 from server.guards.guard import Guard
+from server.guards.words import WordCheck
 from server.references.prepare import prepare
 from server.references.transcript import Transcript
 from server.telemetry.record import RequestRecord
@@ -83,7 +85,8 @@ def synthesize(
 
 
 async def _synthesize_all(config: EngineConfig, utterances: list[ExamUtterance], out: Path, *, guards: bool) -> None:
-    engine = EngineClient(config)
+    engine, word_threads = EngineClient(config), aligner_threads()
+    words = WordCheck(word_threads) if guards else None
     await engine.start()
     try:
         await engine.wait_ready()
@@ -91,7 +94,7 @@ async def _synthesize_all(config: EngineConfig, utterances: list[ExamUtterance],
 
         async def work() -> None:
             for number, utterance in remaining:
-                await _synthesize_one(engine, utterance, out, guards=guards)
+                await _synthesize_one(engine, utterance, out, words=words)
                 if number % _REPORT_INTERVAL == 0:
                     print(f"synthesized {number} of {len(utterances)}", file=sys.stderr, flush=True)
 
@@ -99,10 +102,14 @@ async def _synthesize_all(config: EngineConfig, utterances: list[ExamUtterance],
             for _ in range(_CONCURRENCY):
                 group.create_task(work())
     finally:
+        word_threads.shutdown()
         await engine.close()
 
 
-async def _synthesize_one(engine: EngineClient, utterance: ExamUtterance, out: Path, *, guards: bool) -> None:
+async def _synthesize_one(
+    engine: EngineClient, utterance: ExamUtterance, out: Path, *, words: WordCheck | None
+) -> None:
+    """Synthesize an utterance. words: of the guards; None for no guards."""
     request = SpeechRequest(
         text=utterance.text,
         speaker=utterance.speaker,
@@ -110,7 +117,7 @@ async def _synthesize_one(engine: EngineClient, utterance: ExamUtterance, out: P
         sampling=SamplingParams(seed=utterance.seed, max_new_tokens=max_frames(utterance.text)),
         realtime=False,
     )
-    submit = Guard(engine, RequestRecord(utterance.name)).submit if guards else engine.submit
+    submit = engine.submit if words is None else Guard(engine, RequestRecord(utterance.name), words).submit
     stream = submit(request)
     chunks: list[NDArray[np.int16]] = []
     stopped = False

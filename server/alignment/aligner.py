@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from server.alignment.features import HOP, RATE
+from server.alignment.fit import Fit, fit
 from server.alignment.frames import FrameEncoder
 from server.alignment.network import Array, Network, scores
 from server.alignment.timed_words import WordTime
@@ -41,6 +42,14 @@ class Aligner:
         alignment = self.start(text)
         alignment.add(samples)
         return alignment.finish(complete=complete)
+
+    def fit(self, samples: NDArray[np.int16], text: str) -> Fit:
+        """Return how well complete speech fits ``text``. samples: int16 at 24 kHz.
+
+        Needs memory for each pair of a frame (10 ms) and a letter, 30 MB for 20 s of speech.
+        """
+        encoder = FrameEncoder(self._network)
+        return fit(self._network, np.concatenate([encoder.add(samples), encoder.finish()]), text)
 
 
 class Alignment:

@@ -16,10 +16,12 @@ from engine.client.client import EngineClient
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import CODEBOOKS, AudioChunk, EngineInfo, SpeechRequest
 from engine.protocol.samples import to_float32
+from server.alignment.worker import aligner_threads
 from server.audio.encoders import FORMATS
 from server.audio.onset import Onset
 from server.audio.pipeline import Chain
 from server.guards.guard import guarded
+from server.guards.words import WordCheck
 from server.limits import Limits
 from server.long_text.segments import Turn
 from server.references.validation import invalid_recording
@@ -101,7 +103,7 @@ async def synthesize(
     present = {name: value for name, value in fields.items() if value is not None}
     body = parse_speech({**present, "stream": False}, settings.limits)
     served = settings.all_models[0]
-    engine, storage_threads = EngineClient(served.engine), StorageThreads()
+    engine, storage_threads, word_threads = EngineClient(served.engine), StorageThreads(), aligner_threads()
     model = served_model(settings, served, engine, _decode_own_file, Admission(1, 0), storage_threads)
     await engine.start()
     try:
@@ -109,11 +111,12 @@ async def synthesize(
         on_ready(engine.info)
         turns, _ = await turns_of(body, model)
         turns = [_with_greedy(turn, greedy) for turn in turns]
-        submit_one = guarded(engine, settings.guards, RequestRecord(_ID))
+        submit_one = guarded(engine, settings.guards, RequestRecord(_ID), WordCheck(word_threads))
         samples, codes = await _collect(submit(turns, body, engine.info, submit_one), on_frames)
         return OfflineSpeech(body, turns[0].request, onset_of(turns[0], settings), samples, codes)
     finally:
         storage_threads.close()
+        word_threads.shutdown()
         await engine.close()
 
 

@@ -20,8 +20,9 @@ class Fault(StrEnum):
 
     SILENT: no speech, or a long silence in it. RUNAWAY: much longer than the text. TRUNCATED: much shorter than the
     text. REPEATING: the same codes again and again. LENGTH: stopped at a length limit that the client did not set.
-    LONG: longer than usual for a very short text, which often means sounds after its end. Found only at the end, and
-    only a reason to try again.
+    LONG: longer than usual for a very short text, which often means sounds after its end. WORDS: words of the text are
+    missing, or others were inserted (``WordCheck``). LONG and WORDS are found only at the end, and are only a reason to
+    try again.
     """
 
     SILENT = "silent"
@@ -30,6 +31,7 @@ class Fault(StrEnum):
     REPEATING = "repeating"
     LENGTH = "length"
     LONG = "long"
+    WORDS = "words"
 
 
 class PieceCheck:

@@ -10,7 +10,8 @@ from engine.protocol.request import SpeechRequest
 from server.guards.check import PieceCheck
 from server.guards.expectation import is_very_short, paces_of
 from server.guards.live import CheckedStream
-from server.guards.stream import GuardedStream
+from server.guards.stream import CountWords, GuardedStream
+from server.guards.words import WordCheck
 from server.long_text.speech import Submit
 from server.settings import GuardMode
 from server.telemetry.record import RequestRecord
@@ -20,7 +21,11 @@ _MARGIN_SECONDS = 0.5
 
 
 def guarded(
-    engine: Engine, mode: GuardMode, record: RequestRecord, on_audible: Callable[[], None] = lambda: None
+    engine: Engine,
+    mode: GuardMode,
+    record: RequestRecord,
+    words: WordCheck | None,
+    on_audible: Callable[[], None] = lambda: None,
 ) -> Submit:
     """Return the function that submits the pieces of one request: a ``Guard``'s, or without guards the engine's.
 
@@ -28,7 +33,7 @@ def guarded(
     """
     if mode == "off" or not engine.info.trained:
         return partial(engine.submit, on_engine=record.add_engine)
-    return Guard(engine, record, on_audible).submit
+    return Guard(engine, record, words, on_audible).submit
 
 
 def checked(engine: Engine, mode: GuardMode, record: RequestRecord, request: SpeechRequest) -> EngineStream:
@@ -51,11 +56,18 @@ class Guard:
     Args:
         engine: makes the speech.
         record: of the request; is told of retries, and knows how much audio a streaming client has left to play.
+        words: counts the wrong words of complete pieces; None for no such check.
         on_audible: is called when a piece has audible audio, even if it is held back.
     """
 
-    def __init__(self, engine: Engine, record: RequestRecord, on_audible: Callable[[], None] = lambda: None) -> None:
-        self._engine, self._record, self._on_audible = engine, record, on_audible
+    def __init__(
+        self,
+        engine: Engine,
+        record: RequestRecord,
+        words: WordCheck | None = None,
+        on_audible: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._engine, self._record, self._words, self._on_audible = engine, record, words, on_audible
 
     def submit(self, request: SpeechRequest) -> GuardedStream:
         """Start a piece. Never waits. Raises EngineUnavailable."""
@@ -66,7 +78,14 @@ class Guard:
             self._hold_seconds if request.realtime and not self._holds_all(request) else lambda: None,
             self._record,
             self._on_audible,
+            self._count_words(request),
         )
+
+    def _count_words(self, request: SpeechRequest) -> CountWords | None:
+        """Return what counts the wrong words of ``request``, if they can be told."""
+        if self._words is None or not self._words.applies(request, self._engine.info.profile):
+            return None
+        return partial(self._words.faults, request.text)
 
     def _holds_all(self, request: SpeechRequest) -> bool:
         """Return whether audio waits until its piece is complete: a very short one, which may be ``Fault.LONG``."""

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -30,14 +30,22 @@ _DESCRIPTIONS = {
     Fault.REPEATING: "repeated the same sound",
     Fault.LENGTH: "did not end before the length limit",
     Fault.LONG: "was longer than usual for so short a text",
+    Fault.WORDS: "lacked or repeated words of its text",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _LongAttempt:
-    """A complete attempt that is longer than usual. seconds: of speech."""
+_DOUBTS = (Fault.LONG, Fault.WORDS)
+"""Faults that are only a reason to try again."""
 
-    seconds: float
+CountWords = Callable[[Sequence[AudioChunk]], Awaitable[int]]
+"""Returns how many words are wrong in the chunks of a complete attempt: ``WordCheck.faults``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _DoubtfulAttempt:
+    """A complete attempt that is sent if no better one follows. badness: seconds of speech, or wrong words."""
+
+    badness: float
     chunks: deque[AudioChunk]
     completion: Completion
 
@@ -47,9 +55,9 @@ class GuardedStream:
 
     A piece that is still faulty after two more attempts, or after a part of it left, raises ApiError ``speech_failed``.
     The last attempt for a voice that is cloned in context uses its x-vector only, which is more reliable.
-    Of attempts that are only ``LONG``, the shortest is kept when no better one follows. An attempt that is not wanted
-    any more is cancelled in the engine. After ``cancel`` the iteration ends. An attempt whose engine is lost or fails
-    is submitted once more while its audio is held back.
+    Of attempts that are only ``LONG``, the shortest is kept when no better one follows, and of those with wrong words
+    the one with the fewest. An attempt that is not wanted any more is cancelled in the engine. After ``cancel`` the
+    iteration ends. An attempt whose engine is lost or fails is submitted once more while its audio is held back.
 
     Args:
         submit: starts an attempt: ``Engine.submit``.
@@ -59,6 +67,8 @@ class GuardedStream:
             Audio before the first audible sample is always held back.
         record: is told of retries and of the fault that ends the request.
         on_audible: is called when audible audio has arrived for the first time, even if it is held back.
+        count_words: counts the wrong words of an attempt that is complete before its audio must leave; None for no
+            such check.
     """
 
     def __init__(
@@ -69,8 +79,10 @@ class GuardedStream:
         hold_seconds: Callable[[], float | None],
         record: RequestRecord,
         on_audible: Callable[[], None] = lambda: None,
+        count_words: CountWords | None = None,
     ) -> None:
         self._submit, self._request = submit, request
+        self._count_words = count_words
         self._new_check, self._check = check, check()
         self._hold_seconds, self._record, self._on_audible = hold_seconds, record, on_audible
         self._attempt_request = request
@@ -80,7 +92,7 @@ class GuardedStream:
         self._held: deque[AudioChunk] = deque()
         self._audible = self._released = self._ended = self._cancelled = False
         self._completion: Completion | None = None
-        self._long: _LongAttempt | None = None
+        self._doubtful: _DoubtfulAttempt | None = None
 
     @property
     def completion(self) -> Completion:
@@ -127,7 +139,7 @@ class GuardedStream:
             self._begin(self._attempt_request)
             return
         if chunk is None:
-            self._end()
+            await self._end()
             return
         self._held.append(chunk)
         if (fault := self._check.add(chunk)) is not None:
@@ -139,16 +151,29 @@ class GuardedStream:
             seconds = self._hold_seconds()
             self._released = seconds is not None and seconds <= 0
 
-    def _end(self) -> None:
+    async def _end(self) -> None:
         completion = self._stream.completion
         fault = self._check.end(completion.finish_reason)
-        if fault is Fault.LONG and not self._released:
-            attempt = _LongAttempt(self._check.activity.speech_seconds, self._held, completion)
-            self._long = attempt if self._long is None else min(attempt, self._long, key=lambda each: each.seconds)
-        if fault is None or (fault is Fault.LONG and self._released):
+        badness = self._check.activity.speech_seconds
+        if fault is None and (wrong := await self._wrong_words(completion)):
+            fault, badness = Fault.WORDS, wrong
+        if fault in _DOUBTS and not self._released:
+            attempt = _DoubtfulAttempt(badness, self._held, completion)
+            self._doubtful = min(self._doubtful or attempt, attempt, key=lambda each: each.badness)
+        if fault is None or (fault in _DOUBTS and self._released):
             self._accept(completion)
         else:
             self._make_again(fault)
+
+    async def _wrong_words(self, completion: Completion) -> int:
+        """Return the number of wrong words; 0 if that is not known before the audio must leave."""
+        if self._count_words is None or self._released or completion.finish_reason is not FinishReason.STOP:
+            return 0
+        try:
+            async with asyncio.timeout(self._hold_seconds()):
+                return await self._count_words(self._held)
+        except TimeoutError:
+            return 0
 
     def _accept(self, completion: Completion) -> None:
         self._completion = completion
@@ -162,9 +187,9 @@ class GuardedStream:
         what = f"speech {_DESCRIPTIONS[fault]}: {seconds:.1f} s of audio for {len(text)} characters"
         hopeless = _deterministic(self._request.sampling) or (fault is Fault.LENGTH and self._check.text_too_long)
         if self._released or hopeless or self._attempt == _RETRIES:
-            if self._long is not None:
-                self._held = self._long.chunks
-                self._accept(self._long.completion)
+            if self._doubtful is not None:
+                self._held = self._doubtful.chunks
+                self._accept(self._doubtful.completion)
                 return
             self._record.fault = fault.value
             log.warning("id=%s %s; attempt %d, giving up", self._record.id, what, self._attempt + 1)
@@ -186,7 +211,7 @@ class GuardedStream:
     def _next_request(self, fault: Fault) -> SpeechRequest:
         """Return the request of the attempt that begins now, because of ``fault`` in the previous one."""
         sampling, voice = self._request.sampling, self._request.voice
-        if self._attempt == _RETRIES and fault is not Fault.LONG and voice is not None and voice.codes is not None:
+        if self._attempt == _RETRIES and fault not in _DOUBTS and voice is not None and voice.codes is not None:
             voice = Voice(voice.embedding)
             log.warning("id=%s attempt %d uses the x-vector of the voice only", self._record.id, self._attempt + 1)
             self._record.add_reference_change(_X_VECTOR_ONLY)

@@ -59,7 +59,7 @@ def model(name: str, *aliases: str, engine: Engine | None = None) -> ServedModel
 
 
 def services(*models: ServedModel) -> Services:
-    return Services(None, models, *[None] * 12)
+    return Services(None, models, *[None] * 13)
 
 
 @pytest.mark.parametrize(
