@@ -22,6 +22,8 @@ log = logging.getLogger("sonant.guards")
 
 _RETRIES = 2
 """How often a piece is made again."""
+_WORD_RETRIES = 4
+"""How often it is made again for ``Fault.WORDS``: texts that repeat themselves confuse the talker in most attempts."""
 _X_VECTOR_ONLY = "x-vector only (speech_failed)"
 _DESCRIPTIONS = {
     Fault.SILENT: "was silent",
@@ -54,6 +56,7 @@ class GuardedStream:
     """The chunks of one piece. Holds them back while that is possible, to make a faulty piece again unheard.
 
     A piece that is still faulty after two more attempts, or after a part of it left, raises ApiError ``speech_failed``.
+    Wrong words have four more attempts.
     The last attempt for a voice that is cloned in context uses its x-vector only, which is more reliable.
     Of attempts that are only ``LONG``, the shortest is kept when no better one follows, and of those with wrong words
     the one with the fewest. An attempt that is not wanted any more is cancelled in the engine. After ``cancel`` the
@@ -186,7 +189,8 @@ class GuardedStream:
         seconds = self._check.activity.seconds
         what = f"speech {_DESCRIPTIONS[fault]}: {seconds:.1f} s of audio for {len(text)} characters"
         hopeless = _deterministic(self._request.sampling) or (fault is Fault.LENGTH and self._check.text_too_long)
-        if self._released or hopeless or self._attempt == _RETRIES:
+        retries = _WORD_RETRIES if fault is Fault.WORDS else _RETRIES
+        if self._released or hopeless or self._attempt >= retries:
             if self._doubtful is not None:
                 self._held = self._doubtful.chunks
                 self._accept(self._doubtful.completion)
