@@ -124,6 +124,7 @@ class Settings(BaseSettings):
         "auto",
         description="`auto` checks the speech of a trained checkpoint while it is made. Speech that is silent, runs "
         "away, repeats itself or ends far too early is made again, or else the request fails with `speech_failed`. "
+        "English speech that lacks or repeats words is made again, too. "
         "`off` delivers everything.",
     )
     trim_leading_silence: bool = Field(

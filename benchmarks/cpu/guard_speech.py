@@ -18,8 +18,10 @@ from engine.client.client import EngineClient
 from engine.config import EngineConfig
 from engine.protocol.request import AudioChunk, FinishReason, SamplingParams, SpeechRequest, Voice
 from scripts.judge.sound import read
+from server.alignment.worker import aligner_threads
 from server.errors import ApiError
 from server.guards.guard import Guard
+from server.guards.words import WordCheck
 from server.telemetry.record import RequestRecord
 
 _CONCURRENCY = 3
@@ -65,7 +67,8 @@ async def synthesize(model: Path, folder: Path, limit: int | None) -> list[Spoke
 
 async def make_again(model: Path, found: Sequence[Spoken]) -> list[tuple[Spoken, RequestRecord, bool]]:
     """Synthesize cases with a guard, not in real time. Return each with its record, and whether it succeeded."""
-    engine = EngineClient(EngineConfig(model=str(model)))
+    engine, word_threads = EngineClient(EngineConfig(model=str(model))), aligner_threads()
+    words = WordCheck(word_threads)
     await engine.start()
     results: list[tuple[Spoken, RequestRecord, bool]] = []
     try:
@@ -73,12 +76,13 @@ async def make_again(model: Path, found: Sequence[Spoken]) -> list[tuple[Spoken,
         for spoken in found:
             record, succeeded = RequestRecord(spoken.case.kind), True
             try:
-                async for _ in Guard(engine, record).submit(await _request(engine, spoken.case)):
+                async for _ in Guard(engine, record, words).submit(await _request(engine, spoken.case)):
                     pass
             except ApiError:
                 succeeded = False
             results.append((spoken, record, succeeded))
     finally:
+        word_threads.shutdown()
         await engine.close()
     return results
 

@@ -1,4 +1,4 @@
-"""A hash of what determines the speech of a checkpoint: its files, and the source of the engine and the guards."""
+"""A hash of what determines the speech of a checkpoint: its files, and the source of the engine, the guards and the aligner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from scripts.judge.paths import ROOT
 def fingerprint(checkpoint: Path) -> str:
     """Return the hash. Recordings are cached under it."""
     digest = hashlib.sha256()
-    for folder, pattern in ((checkpoint, "*"), (ROOT / "engine", "*.py"), (ROOT / "server" / "guards", "*.py")):
+    for folder, pattern in (
+        (checkpoint, "*"),
+        (ROOT / "engine", "*.py"),
+        (ROOT / "server" / "guards", "*.py"),
+        (ROOT / "server" / "alignment", "*"),
+    ):
         for file in sorted(path for path in folder.rglob(pattern) if path.is_file()):
             digest.update(str(file.relative_to(folder)).encode())
             digest.update(file.read_bytes())
