@@ -65,22 +65,26 @@ async def synthesize(model: Path, folder: Path, limit: int | None) -> list[Spoke
     return [_read(folder, case) for case in chosen]
 
 
-async def make_again(model: Path, found: Sequence[Spoken]) -> list[tuple[Spoken, RequestRecord, bool]]:
-    """Synthesize cases with a guard, not in real time. Return each with its record, and whether it succeeded."""
+async def make_again(model: Path, found: Sequence[Spoken]) -> list[tuple[Spoken, RequestRecord, Spoken | None]]:
+    """Synthesize cases with a guard, not in real time. Return each with its record and what was sent, if anything."""
     engine, word_threads = EngineClient(EngineConfig(model=str(model))), aligner_threads()
     words = WordCheck(word_threads)
     await engine.start()
-    results: list[tuple[Spoken, RequestRecord, bool]] = []
+    results: list[tuple[Spoken, RequestRecord, Spoken | None]] = []
     try:
         await engine.wait_ready()
         for spoken in found:
-            record, succeeded = RequestRecord(spoken.case.kind), True
+            record, sent = RequestRecord(spoken.case.kind), None
+            stream = Guard(engine, record, words).submit(await _request(engine, spoken.case))
             try:
-                async for _ in Guard(engine, record, words).submit(await _request(engine, spoken.case)):
-                    pass
+                chunks = [chunk async for chunk in stream]
             except ApiError:
-                succeeded = False
-            results.append((spoken, record, succeeded))
+                pass
+            else:
+                samples = np.concatenate([chunk.samples for chunk in chunks])
+                codes = np.concatenate([chunk.codes for chunk in chunks])
+                sent = Spoken(spoken.case, samples, codes, stream.completion.finish_reason)
+            results.append((spoken, record, sent))
     finally:
         word_threads.shutdown()
         await engine.close()

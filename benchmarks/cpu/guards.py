@@ -110,15 +110,16 @@ def mean_pace(utterances: list[Spoken]) -> float:
     return statistics.fmean(paces)
 
 
-def report_retries(model: Path, found: list[Spoken]) -> None:
-    """Make the utterances with faults again, and print how many succeed, for each kind."""
+def report_retries(model: Path, found: list[Spoken], profile: SpeechProfile) -> None:
+    """Make the utterances with faults again, and print how many are sent, and sent without a fault, for each kind."""
     counts: dict[str, Counter[str]] = {}
-    for spoken, record, succeeded in asyncio.run(make_again(model, found)):
-        names = {"found": 1, "mended": int(succeeded), "retries": sum(record.retries.values())}
+    for spoken, record, sent in asyncio.run(make_again(model, found)):
+        mended = sent is not None and fault_of(sent, profile) is None
+        names = {"found": 1, "sent": sent is not None, "mended": mended, "retries": sum(record.retries.values())}
         counts.setdefault(spoken.case.kind, Counter()).update(names)
-    print(f"\n{'made again':30}{'found':>7}{'mended':>9}{'retries':>9}")
+    print(f"\n{'made again':30}{'found':>7}{'sent':>7}{'mended':>9}{'retries':>9}")
     for kind, count in counts.items():
-        print(f"{kind:30}{count['found']:>7}{count['mended']:>9}{count['retries']:>9}")
+        print(f"{kind:30}{count['found']:>7}{count['sent']:>7}{count['mended']:>9}{count['retries']:>9}")
 
 
 def main() -> None:
@@ -135,7 +136,7 @@ def main() -> None:
         utterances = asyncio.run(synthesize(args.model, Path(folder), args.limit))
     print(f"characters_per_second of the sentences: {mean_pace(utterances):.1f}\n")
     report(utterances, profile)
-    report_retries(args.model, [spoken for spoken in utterances if fault_of(spoken, profile) is not None])
+    report_retries(args.model, [spoken for spoken in utterances if fault_of(spoken, profile) is not None], profile)
 
 
 if __name__ == "__main__":

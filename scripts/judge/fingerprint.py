@@ -1,4 +1,4 @@
-"""A hash of what determines the speech of a checkpoint: its files, and the source of the engine, the guards and the aligner."""
+"""A hash of what determines the speech of a checkpoint: its files, and the sources of engine, guards and aligner."""
 
 from __future__ import annotations
 
