@@ -27,6 +27,7 @@ from scripts.judge.fingerprint import fingerprint
 from scripts.judge.paths import CACHE, ROOT
 from scripts.judge.recordings import Recording, Row, run_judges
 from scripts.judge.serving import ServedCheckpoint
+from scripts.judge.spelling import join_letters
 from server.text.frontend import spoken
 from tests.unit.text.readings import CLASSES, items
 
@@ -126,7 +127,8 @@ def fault_of(row: Row) -> str | None:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"[\w']+", text.lower())
+    """Return the words of ``text``. Letters that are spelled out are one word: recognizers write "utr" for U T R."""
+    return join_letters(" ".join(re.findall(r"[\w']+", text.lower()))).split()
 
 
 def report(answers: Sequence[Answer], rows: Sequence[Row]) -> str:

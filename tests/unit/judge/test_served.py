@@ -34,6 +34,7 @@ def row(seconds, *heard, speech=2.0, text=TEXT):
         (row(2.6, "Five fifty-five dash twelve.", text="Five five five, one two."), None),
         (row(1.4, "50%er", text="Fifty percent."), None),
         (row(1.0, "Sighs it.", text="Five."), None),
+        (row(3.0, "5 prime utr and 3 prime utr.", text="Five prime U T R and three prime U T R."), None),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
