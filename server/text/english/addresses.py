@@ -8,26 +8,14 @@ from server.text.english import numbers
 from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
-_STREETS = "St Ave Rd Blvd Dr Ln Ct Pl Way Street Avenue Road Boulevard Drive Lane Court Place".split()
-_NTH = r"\d{1,3}(?:st|nd|rd|th)"
+STREETS = "St Ave Rd Blvd Dr Ln Ct Pl Way Street Avenue Road Boulevard Drive Lane Court Place".split()
+NTH = r"\d{1,3}(?:st|nd|rd|th)"
 _NUMBER = rf"""
     (?<![\w.,$€£/\-]) \d{{3,4}}
-    (?= (?:[ ][NSEW]\.?)? (?:[ ][A-Z][a-z]+|[ ]{_NTH}){{1,3}} [ ](?:{"|".join(_STREETS)})\b )
+    (?= (?:[ ][NSEW]\.?)? (?:[ ][A-Z][a-z]+|[ ]{NTH}){{1,3}} [ ](?:{"|".join(STREETS)})\b )
 """
 _HALF_NUMBER = r"(?<![\w.,$€£/\-])(?P<number>\d{1,5})(?P<letter>[A-D])(?=[ ][A-Z][a-z])"
 """221B Baker Street."""
-_DIRECTION = rf"""
-    (?: (?<=\d[ ]) | (?<=&[ ]) | (?<=\b(?:and|off)[ ]) | (?<=\b(?:of|at|on)[ ]) ) (?P<direction>[NSEW])\.?
-    (?= [ ](?:{_NTH}[ ]|[A-Z][a-z]+[ ](?:{"|".join(_STREETS)})\b) )
-"""
-_DIRECTIONS = {"N": "North", "S": "South", "E": "East", "W": "West"}
-_ROUTE = r"(?<!\w)(?P<road>(?:I|US|SR|(?i:route|highway|interstate))[ -]\d{1,3})[ ](?P<direction>[NSEW])(?!\w|\.\w)"
-"""I-95 N."""
-_POSITION = r"""
-    (?<![\w.]) (?P<degrees>\d{1,3}) [°º][ ]? (?P<minutes>\d{1,2}(?:\.\d+)?) ['′][ ]?
-    (?: (?P<seconds>\d{1,2}(?:\.\d+)?) (?:\"|″|'')[ ]? )? (?P<direction>[NSEW]) (?!\w)
-"""
-"""51°30'26"N."""
 _DOORS = "apartment apt unit room suite gate seat flat row number".split()
 _DOOR = rf"""
     (?P<word> \b(?i:{"|".join(_DOORS)})[ ]\#? ) (?P<number>\d{{1,4}}) -? (?P<letter>[A-Z]) (?!\w)
@@ -84,11 +72,6 @@ _CITY = rf"""
     \b (?P<place> (?:{_IN_STATES}) | [A-Z][a-z]{{2,}},[ ](?:{_CERTAIN}) ) (?=\s*$|[.,;:!?)]|[ ]\(|[ ](?!or\b)[a-z])
 """
 """Austin, TX."""
-_WIND = r"""
-    (?P<before>\b(?:[Ww]inds?|[Gg]usts?|[Hh]eading|[Ss]wells?|[Bb]lowing)[ ](?:from[ ])?(?:the[ ])?)
-    (?P<wind>(?:[NS]|[NESW](?=[NS]))?[NS][EW])(?!\w)
-"""
-"""Wind NNW."""
 _LIVES = (
     r"liv(?:e|es|ed|ing)|mov(?:e|es|ed|ing)(?:[ ]back)?|resid(?:e|es|ed|ing)|born|raised|grew[ ]up|based|located"
     r"|relocat\w+|stationed|drove|driving|flew|flying|farm|ranch|town|county|residents?|somewhere|family|college"
@@ -110,11 +93,6 @@ _STATE_BY_CONTEXT = rf"""
 """
 """She lives in OR; from OR to WA."""
 _HOSPITAL = lazy(r"\b(?:[Pp]atients?|[Ss]urg\w+|[Nn]urses?|[Tt]rauma|[Hh]ospital)\b")
-
-
-def _wind(match: re.Match[str]) -> str:
-    first, *others = (_DIRECTIONS[each].lower() for each in match["wind"])
-    return f"{match['before']}{first}{'-' if len(others) > 1 else ''}{''.join(others)}"
 
 
 def _state_by_context(match: re.Match[str]) -> str:
@@ -141,30 +119,17 @@ def _door(match: re.Match[str]) -> str:
     return f"{match['word']}{numbers.grouped(match['number'])} {match['letter']}"
 
 
-def _position(match: re.Match[str]) -> str:
-    parts = [
-        numbers.plural(match[name].lstrip("0") or "0", name[:-1], name)
-        for name in ("degrees", "minutes", "seconds")
-        if match[name]
-    ]
-    return f"{' '.join(parts)} {_DIRECTIONS[match['direction']].lower()}"
-
-
 def _floor_door(match: re.Match[str]) -> str:
     return f"{match['word']}{numbers.cardinal(int(match['floor']))} {numbers.grouped(match['number'])}"
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_ROUTE, lambda match: f"{match['road']} {_DIRECTIONS[match['direction']].lower()}", "digit direction"),
-    rule(_POSITION, _position, ("°", "º")),
     rule(_FLOOR_DOOR, _floor_door, "digit-"),
     rule(_ZIP, _zip, "digit zip"),
     rule(_CITY, _city, "comma capitals"),
-    rule(_WIND, _wind, "capitals"),
     rule(_STATE_BY_CONTEXT, _state_by_context, "capitals"),
-    rule(_DIRECTION, lambda match: _DIRECTIONS[match["direction"]], ("digit direction", "ordinal digit")),
-    rule(_NUMBER, lambda match: numbers.grouped(match[0]), map(str.lower, _STREETS)),
+    rule(_NUMBER, lambda match: numbers.grouped(match[0]), map(str.lower, STREETS)),
     rule(_DOOR, _door, _DOORS),
     rule(_HALF_NUMBER, lambda match: f"{numbers.grouped(match['number'])} {match['letter']}", "digit A"),
 )
-"""Run before units: "Apt. 4B" is not four billion, and "42 W. 5th St." has no watts."""
+"""Run before units: "Apt. 4B" is not four billion."""

@@ -87,17 +87,6 @@ _PER = r"(?<=[a-z])/(?=(?:hour|day|week|month|year|person|minute|second|night|mi
 _SLASH_LETTERS = r"(?<![\w/])(?P<first>[A-Z]{1,4})/(?P<second>[A-Z]{1,4})(?![\w/])"
 _COMPARED = r"(?<=[\w)])[ ](?P<mark>[<>])[ ](?=[\w(-])"
 _PLUS = r"(?<=\w)[ ]?\+[ ]?(?=\w)|(?<!\S)\+(?=\s)|(?<=\w)\+(?=[\s.,!?]|$)"
-_SEGMENT = r"[A-Z][\w'&\-.]*(?:[ ][\w'&\-]+){0,4}"
-_MENU = rf"""
-    (?P<verb>(?i:\b(?:go[ ]to|open|under|choose|select|click|tap|navigate[ ]to|menu|path:|visit|find)[ ](?:on[ ])?))?
-    (?P<first>{_SEGMENT}) (?:[ ]>[ ]{_SEGMENT})+
-"""
-"""A path through menus: Settings > Sound > Volume."""
-_MENUS = frozenset(
-    "settings file edit view tools help home options preferences system start menu format insert window account shop "
-    "profile products control general".split()
-)
-"""Menus with which a path may begin without a verb such as "open"."""
 _APPROXIMATELY = r"[~∼](?=[ ]?[a-z])"
 _HASH = r"(?<!\w)\#(?=\s?\w)"
 _HASH_KEY = r"""
@@ -120,12 +109,6 @@ def _bound(match: re.Match[str]) -> str:
 def _compared(match: re.Match[str]) -> str:
     verb = "" if _VERB_BEFORE.search(match.string, max(0, match.start() - 8), match.start()) else "is "
     return f" {verb}{'less' if match['mark'] == '<' else 'greater'} than "
-
-
-def _menu(match: re.Match[str]) -> str:
-    if not match["verb"] and match["first"].lower().split()[0] not in _MENUS:
-        return match[0]
-    return match[0].replace(" > ", ", ")
 
 
 def _grade(match: re.Match[str]) -> str:
@@ -203,7 +186,6 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<=[a-z])/(?P<unit>mo|yr|wk|hr)(?!\w)\.?", lambda match: f" per {PER[match['unit']]}", "/"),
     rule(_SLASH_LETTERS, _slash_letters, "/"),
     rule(_SLASH, " slash ", "/"),
-    rule(_MENU, _menu, ">"),
     rule(_COMPARED, _compared, ("<", ">")),
     rule(r"(?<![^\s(\[])(?P<mark>[<>])(?P<equal>=?)[ ]?(?=[\w$€£])", _bound, ("<", ">")),
     rule(

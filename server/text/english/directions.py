@@ -1,0 +1,65 @@
+"""Points of the compass as words: I-95 N, 42 W. 5th St., N. Korea, wind NNW, 51°30'26"N."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import numbers
+from server.text.english.addresses import NTH, STREETS
+from server.text.english.rules import Rule, rule
+
+_DIRECTIONS = {"N": "North", "S": "South", "E": "East", "W": "West"}
+_DIRECTION = rf"""
+    (?: (?<=\d[ ]) | (?<=&[ ]) | (?<=\b(?:and|off)[ ]) | (?<=\b(?:of|at|on)[ ]) ) (?P<direction>[NSEW])\.?
+    (?= [ ](?:{NTH}[ ]|[A-Z][a-z]+[ ](?:{"|".join(STREETS)})\b) )
+"""
+_ROUTE = r"(?<!\w)(?P<road>(?:I|US|SR|(?i:route|highway|interstate))[ -]\d{1,3})[ ](?P<direction>[NSEW])(?!\w|\.\w)"
+"""I-95 N."""
+_POSITION = r"""
+    (?<![\w.]) (?P<degrees>\d{1,3}) [°º][ ]? (?P<minutes>\d{1,2}(?:\.\d+)?) ['′][ ]?
+    (?: (?P<seconds>\d{1,2}(?:\.\d+)?) (?:\"|″|'')[ ]? )? (?P<direction>[NSEW]) (?!\w)
+"""
+"""51°30'26"N."""
+_WIND = r"""
+    (?P<before>\b(?:[Ww]inds?|[Gg]usts?|[Hh]eading|[Ss]wells?|[Bb]lowing)[ ](?:from[ ])?(?:the[ ])?)
+    (?P<wind>(?:[NS]|[NESW](?=[NS]))?[NS][EW])(?!\w)
+"""
+"""Wind NNW."""
+_PLACES: dict[str, str] = {
+    "N": "Korea|Carolina|Dakota|Ireland|Macedonia|Yorkshire|Hollywood|Africa|America",
+    "S": "Korea|Carolina|Dakota|Africa|America|Sudan|Yorkshire|Wales",
+    "E": "Africa|Germany|Timor|Jerusalem",
+    "W": "Virginia|Africa|Germany|Bank|Ham|Midlands|Yorkshire|Hollywood",
+}
+"""Direction -> regions that it divides."""
+_DIVIDED = "|".join(rf"{letter}(?=\.?[ ](?:{names})\b)" for letter, names in _PLACES.items())
+_REGION = rf"(?<![\w.&'-])(?<!\b[A-Z]\.[ ])(?!E[ ])(?P<direction>{_DIVIDED})\.?"
+"""N. Korea, W Virginia. "Vitamin E" is no direction."""
+
+
+def _wind(match: re.Match[str]) -> str:
+    first, *others = (_DIRECTIONS[each].lower() for each in match["wind"])
+    return f"{match['before']}{first}{'-' if len(others) > 1 else ''}{''.join(others)}"
+
+
+def _position(match: re.Match[str]) -> str:
+    parts = [
+        numbers.plural(match[name].lstrip("0") or "0", name[:-1], name)
+        for name in ("degrees", "minutes", "seconds")
+        if match[name]
+    ]
+    return f"{' '.join(parts)} {_DIRECTIONS[match['direction']].lower()}"
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_ROUTE, lambda match: f"{match['road']} {_DIRECTIONS[match['direction']].lower()}", "digit direction"),
+    rule(_POSITION, _position, ("°", "º")),
+    rule(_WIND, _wind, "capitals"),
+    rule(_DIRECTION, lambda match: _DIRECTIONS[match["direction"]], ("digit direction", "ordinal digit")),
+    rule(
+        _REGION,
+        lambda match: _DIRECTIONS[match["direction"]],
+        {name.lower() for names in _PLACES.values() for name in names.split("|")},
+    ),
+)
+"""Run before units: "42 W. 5th St." has no watts."""
