@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import numbers
+from server.text.english import attributive, numbers
 from server.text.english.rules import Rule, alternatives, rule
 from server.text.english.unit_words import RESOLUTIONS
-from server.text.patterns import lazy
 
 Coin = tuple[str, str, str, str]
 """Singular and plural of the unit and of its hundredth; the last two are "" for a currency without one."""
@@ -177,26 +176,9 @@ _PER = {
     "g": "gram",
     "ml": "milliliter",
 }
-_NOUNS = (
-    "bill|note|coin|gift|ticket|fee|fine|voucher|coupon|card|deal|discount|deposit|loan|bonus|tip|prize|donation|menu|"
-    "budget|check|cheque|bet|credit|refund|investment|bid|offer|charge|salary|house|home|car|item|minimum|coffee|pizza"
-)
-"""Nouns that an amount describes after any word: "the ten dollar bill". After "a", it describes any noun."""
-_NOT_NOUNS = (
-    "and|or|to|in|on|at|of|for|from|with|by|is|was|are|were|per|a|an|the|as|if|but|off|each|every|more|less|than|which|"
-    "that|when|so|now|today|plus|minus|over|under|into|would|will|has|had"
-)
-
-_PACKAGE = lazy(
-    rf"[ ](?!(?:{_NOT_NOUNS})\b)(?:[a-z]{{3,15}}[ ])?(?:package|deal|fund|budget|bill|plan|program|project|industry|"
-    r"market|company|lawsuit|settlement|contract|investment|loan|bailout|acquisition|takeover|merger|valuation|deficit|"
-    r"surplus)\b"
-)
-"""What a large amount describes, also with a word between: "the two billion dollar relief package"."""
-_DETERMINER = lazy(r"(?:\b(?:an?|the|its|their|his|her|our|this|that|new)|'s)[ ]$", re.IGNORECASE)
 _SYMBOL = alternatives(CURRENCIES)
 _SCALE = rf"""
-    (?: [ -]?(?P<word>{"|".join(SCALE_WORDS)})\b
+    (?: [ -]?(?P<word>(?i:{"|".join(SCALE_WORDS)}))\b
       | [ ]?(?P<letter>bn|Bn|bln|mn|mln|trn|tn|mil|MM|mm|[KkMmBbTt])(?![\w$%]) )?
 """
 _NUMBER = r"\d+(?:,\d{2,3})*(?:\.\d+)?|\.\d+"
@@ -207,13 +189,11 @@ _AMOUNT = rf"""
     (?P<sign>(?<![\w.,)])[-+−])?
     (?<![\w.,]) (?P<symbol>{_SYMBOL})[ ]? (?P<minus>[-−])?
     (?P<number>{_NUMBER})
-    (?: (?P<first>[ ]?(?:million|billion|trillion|thousand)|bn|[KkMBT])?
-        (?:[ ]?[-–][ ]?|[ ]to[ ](?=[$€£¥])) (?P=symbol)? (?P<to>{_NUMBER}) )?
+    (?: (?P<first>[ ]?(?i:million|billion|trillion|thousand)|bn|[KkMBT])?
+        (?:[ ]?[-–][ ]?|(?P<link>[ ]to[ ])(?=[$€£¥])) (?P=symbol)? (?P<to>{_NUMBER}) )?
     {_SCALE}
     (?P<more>\+)?
     (?:[ ]?/[ ]?(?P<per>{alternatives(_PER)})(?!\w) | (?P<quantity>[ ]?/[ ]?(?={_QUANTITY}[ ][a-z])))?
-    (?P<noun>(?=[ -](?:(?:{_NOUNS})s?\b|(?!(?:{_NOT_NOUNS})\b)[a-z]{{3}})))?
-    (?P<certain>(?=[ -](?:{_NOUNS})s?\b))?
 """
 _AFTER = rf"""
     (?=[-+−.\d])
@@ -253,17 +233,17 @@ def _amount(match: re.Match[str]) -> str:
     coin = CURRENCIES[match["symbol"]]
     article = f"{match['article']} " if match["article"] else ""
     sign = _sign(match["sign"] or match["minus"])
-    scale = match["word"] or SCALES.get(match["letter"] or "", "")
+    scale = (match["word"] or SCALES.get(match["letter"] or "", "")).lower()
     number = match["number"]
-    describes = match["noun"] is not None and (article or match["certain"] is not None) and not match["per"]
-    if scale and not describes and _PACKAGE.match(match.string, match.end()):
-        describes = bool(article or _DETERMINER.search(match.string, max(0, match.start() - 8), match.start()))
+    describes = not match["per"] and attributive.amount(
+        match.string, *match.span(), article=bool(article), large=bool(scale)
+    )
     if article and describes and number.partition(".")[0] in ("8", "11", "18", "80") and article.strip() in ("a", "A"):
         article = f"{match['article']}n "
     if match["to"]:
         first = (match["first"] or "").strip()
-        first = SCALES.get(first, first)
-        words = _range(number, match["to"], (first if first != scale else "", scale), coin, bool(describes))
+        first = SCALES.get(first, first).lower()
+        words = _range(number, match["to"], (first if first != scale or match["link"] else "", scale), coin, describes)
     elif scale:
         words = f"{numbers.number(number)} {scale} {coin[0] if describes else coin[1]}"
     elif describes and "." not in number:
@@ -307,7 +287,7 @@ def _sign(sign: str | None) -> str:
 def _with_code(match: re.Match[str]) -> str:
     code = match["code"]
     coin = _CODES.get(code) or CURRENCIES[code]
-    scale = match["word"] or SCALES.get(match["letter"] or "", "")
+    scale = (match["word"] or SCALES.get(match["letter"] or "", "")).lower()
     sign = _sign(match["sign"])
     if scale:
         return f"{sign}{numbers.number(match['number'])} {scale} {coin[1]}"

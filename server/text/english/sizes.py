@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import numbers
+from server.text.english import attributive, numbers
+from server.text.english.attributive import NOT_NOUNS, SIZE_WORDS
 from server.text.english.rules import Rule, rule
-from server.text.english.units import FRACTION, NOT_NOUNS, NUMBER, SIZE_WORDS, in_words, is_one
+from server.text.english.units import FRACTION, NUMBER, in_words, is_one
 from server.text.patterns import lazy
 
 _FEET = r"""
@@ -68,8 +69,8 @@ def _inches(match: re.Match[str]) -> str:
     if match.string.count('"', 0, match.start()) % 2:
         return match[0]
     article = match["article"] or ""
-    describes = article and re.match(
-        rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS})\b)[A-Za-z]", match.string[match.end() :][:10]
+    describes = attributive.measure(match.string, *match.span()) or (
+        article and re.match(rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS})\b)[A-Za-z]", match.string[match.end() :][:10])
     )
     start = f"{numbers.number(match['from'])} to " if match["from"] else ""
     return f"{article}{start}{in_words(match['number'])} {'inch' if describes or is_one(match['number']) else 'inches'}"

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import numbers
+from server.text.english import attributive, numbers
 from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.english.unit_words import NEEDS_SPACE, PER, POWERS, RATES, UNITS
 from server.text.patterns import lazy
 
 NUMBER = rf"(?:{numbers.NUMBER}|\.\d+)"
 FRACTION = r"\d+[ -]\d/\d{1,2}|\d+/\d+|\d*[ ]?[½⅓⅔¼¾⅛⅜⅝⅞]"
-NOT_NOUNS = (
-    "and|or|to|in|on|at|of|for|from|with|by|is|was|are|were|per|a|an|the|as|if|but|each|every|more|less|than|later|"
-    "earlier|ago|away|below|above|before|after|into|because|until|when|while|which|that"
-)
-SIZE_WORDS = "long|high|tall|wide|deep|thick|old|apart|off|down|up|north|south|east|west"
 _MEASURE = rf"""
     (?=[-+−±~.\d½⅓⅔¼¾⅛⅜⅝⅞])
     (?P<sign>(?<![\w)])[-+−±~])?
@@ -26,9 +21,8 @@ _MEASURE = rf"""
         (?P<unit>{alternatives(UNITS)})
         (?P<power>[²³]|\^[23]|(?<=m)[23])?
         (?:/(?P<per>{alternatives(PER)})(?P<per_power>[²³]|\^?[23])?(?:/(?P<also_per>{alternatives(PER)}))?)?
-        (?![\w/°])(?!'\w) (?(per)|(?:\.(?=[ ][a-z\d(]|,))?)
+        (?![\w/°])(?!'\w)(?!(?<=[ ][A-Za-z])-(?!long|high|wide|deep|tall|thick)\w) (?(per)|(?:\.(?=[ ][a-z\d(]|,))?)
     )
-    (?P<noun>(?=[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS})\b)[a-z]{{3}}))?
 """
 _DEGREES = rf"""
     (?P<sign>(?<![\w)])[-+−])?
@@ -91,10 +85,10 @@ _ASTRONOMY = lazy(
 )
 """Words beside which "pc" is a parsec and not a piece."""
 _PAIR = rf"""
-    (?<=[\d½⅓⅔¼¾⅛⅜⅝⅞])(?P<space>[ ]?)(?P<unit>{alternatives(UNITS)})[ ]?/[ ]?
+    (?<=[\d½⅓⅔¼¾⅛⅜⅝⅞])(?P<space>[ ]?)(?P<unit>{alternatives(UNITS)})(?:[ ]?/[ ]?|(?P<to>[-–]))
     (?=[\d½¼¾⅓⅔][\d.,]{{0,6}}[ ]?[½¼¾⅓⅔]?[ ]?(?:{alternatives(UNITS)})(?![\w/]))
 """
-"""The first of two amounts: 250g/9oz."""
+"""The first of two amounts: 250g/9oz, 5km-10km."""
 _VIDEO = r"""
     (?<![\w.,]) (?P<size>[248]K|\d{3,4}[pi])
     (?: [ ]?[/@][ ]?(?=\d{2,3}(?:\.\d+)?[ ]?(?:Hz|fps|FPS)(?!\w)) | (?P<rate>24|25|30|50|60|120)(?!\w) )
@@ -110,7 +104,6 @@ _NUMBERED_PLACE = lazy(
 _PLACE = lazy(
     r"\b(?:track|platform|terminal|pier|dock|lane|zone|section|row|level|floor|locker|aisle|coach|block|berth)[ ]$"
 )
-_ARTICLE = lazy(r"(?<!\w)[Aa]n?[ ]$")
 _SCALES = {
     "c": " Celsius",
     "f": " Fahrenheit",
@@ -146,9 +139,7 @@ def _measure(match: re.Match[str]) -> str:
         return match[0]
     if unit == "pc" and ("." in text or _ASTRONOMY.search(match.string)):
         unit = "parsec"
-    describes = (
-        match["noun"] is not None and _ARTICLE.search(match.string, max(0, match.start() - 3), match.start())
-    ) or match["space"] == "-"
+    describes = match["space"] == "-" or attributive.measure(match.string, *match.span(), unit)
     one = describes or is_one(match["to"] or text)
     between = _between(unit, text, used=_USED.search(match.string) is not None)
     noun = UNITS[unit][0 if one and not between else 1]
@@ -312,7 +303,11 @@ RULES: tuple[Rule, ...] = (
     rule(_POUNDS, _pounds, "#"),
     rule(_VOLTS_AMPS, _volts_amps, "digit unit"),
     rule(_VIDEO, _video, ("digit p", "digit K", "digit letter")),
-    rule(_PAIR, r"\g<space>\g<unit>, ", "unit/digit"),
+    rule(
+        _PAIR,
+        lambda match: f"{match['space']}{match['unit']}{' to' if match['to'] else ','} ",
+        ("unit/digit", "-digit"),
+    ),
     rule(_STONE, _stone, "digit st"),
     rule(_DEGREES, _degrees, ("°", "º", "degree", "degrees"), ignore_case=True),
     rule(

@@ -1,0 +1,93 @@
+"""Amounts and measures that describe a noun, and so are singular: a 5 km run, a 12V battery, the $2B trade deal."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import numbers
+from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
+
+NOT_NOUNS = (
+    "and|or|to|in|on|at|of|for|from|with|by|is|was|are|were|per|a|an|the|as|if|but|each|every|more|less|than|later|"
+    "earlier|ago|away|below|above|before|after|into|because|until|when|while|which|that"
+)
+SIZE_WORDS = "long|high|tall|wide|deep|thick|old|apart|off|down|up|north|south|east|west"
+_ARTICLE = lazy(r"(?<!\w)[Aa]n?[ ]$")
+_DETERMINER = lazy(r"(?:\b(?:an?|the|its|their|his|her|our|this|that|new)|'s)[ ]$", re.IGNORECASE)
+_NOUN = lazy(rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS})\b)(?:[a-z]{{3}}|[A-Z][\w-])")
+_KINDS = (
+    "external|internal|portable|hard|flash|thumb|USB|SD|micro|memory|lithium|lead[ -]acid|car|garden|extension|power"
+    "|water|gas|gaming|curved|charity|steel|plastic|cast[ -]iron|diesel|petrol|drill|speed|extended[ -]release|wall"
+)
+"""Words between a measure and the thing that it describes: "a 2TB external drive"."""
+_THINGS = (
+    "adapters?|adaptors?|apartments?|bags?|bands?|barrels?|batter(?:y|ies)|beams?|bits?|boards?|boats?|bolts?|bottles?"
+    "|boxe?s?|breakers?|buckets?|bulbs?|burgers?|cables?|cans?|capsules?|cards?|cartons?|chargers?|circuits?|condos?"
+    "|containers?|cords?|cylinders?|dash|detours?|diesel|displays?|drives?|dumbbells?|engines?|fences?|fields?|freestyle"
+    "|fuses?|gusts?|heaters?|hikes?|homes?|hoses?|houses?|hurdles|hybrid|injections?|jars?|jugs?|kettlebells?|kegs?"
+    "|ladders?|lamps?|lens(?:es)?|limits?|loops?|lots?|modules?|monitors?|motors?|nails?|outlets?|packs?"
+    "|packages?|panels?|pills?|pipes?|pistols?|planks?|plates?|pots?|processors?|races?|radius|relays?|rifles?|rolls?"
+    "|roasts?|ropes?|runs?|sacks?|screens?|screws?|sharks?|sidewalks?|skillets?|snakes?|sockets?|sprints?|steaks?|sticks?"
+    "|SSDs?|HDDs?|tablets?|tanks?|tins?|trailers?|treks?|trees?|trucks?|tubes?|tubs?|turbos?|turkeys?|TVs?|V(?:6|8|10|12)"
+    "|vials?|walks?|walls?|waves?|winds?|wires?|wrench(?:es)?|yachts?|zones?"
+)
+"""Things that a measure describes also without an article. None is a substance: "250 ml water" has milliliters."""
+_THING = lazy(rf"[ ](?:(?:{_KINDS})[ ])?(?:{_THINGS})(?!\w|'\w)")
+_ELECTRIC = "fuse breaker circuit outlet socket plug charger".split()
+_TIMES = frozenset("s sec secs min mins h hr hrs wk wks mo mos yr yrs ms".split())
+_PRICED = (
+    "bill|note|coin|gift|ticket|fee|fine|voucher|coupon|card|deal|discount|deposit|loan|bonus|tip|prize|donation|menu|"
+    "budget|check|cheque|bet|credit|refund|investment|bid|offer|charge|salary|house|home|car|item|minimum|coffee|pizza"
+)
+"""Nouns that an amount describes after any word: "the ten dollar bill". After "a", it describes any noun."""
+_NOT_PRICED = (
+    "and|or|to|in|on|at|of|for|from|with|by|is|was|are|were|per|a|an|the|as|if|but|off|each|every|more|less|than|which|"
+    "that|when|so|now|today|plus|minus|over|under|into|would|will|has|had"
+)
+_PRICED_NOUN = lazy(rf"[ -](?:{_PRICED})s?\b", re.IGNORECASE)
+_AFTER_ARTICLE = lazy(rf"[ -](?!(?:{_NOT_PRICED})\b)(?:[a-z]{{3}}|[A-Z][\w-])")
+_PACKAGES = (
+    "package|deal|fund|budget|bill|plan|program|project|industry|market|company|lawsuit|settlement|contract|investment|loan|"
+    "bailout|acquisition|takeover|merger|valuation|deficit|surplus|stimulus|grant|fine|verdict"
+)
+_PACKAGE = lazy(rf"[ ](?!(?:{_NOT_PRICED})\b)(?:[a-z]{{3,15}}[ ])?(?:{_PACKAGES})\b")
+"""What a large amount describes after "the", also with a word between: "the two billion dollar relief package"."""
+_TITLES = "|".join(word.capitalize() for word in _PACKAGES.split("|"))
+_HEADLINE = lazy(
+    rf"(?:[ ][A-Z][A-Za-z-]{{1,14}}){{0,2}}[ ](?:{_TITLES})s?\b|[ ]Series[ ][A-H]\b"
+    r"|[ ](?:[Ss]eed|[Ff]unding)[ ][Rr]ound\b"
+)
+"""What a large amount describes without an article: "Sign $2B Trade Deal", "raised $12M Series B"."""
+
+
+def measure(text: str, start: int, end: int, unit: str = "") -> bool:
+    """Return whether the measure at ``text[start:end]`` describes the noun after it."""
+    if text[end : end + 1] == "-" and text[end + 1 : end + 2].isalpha():
+        return True
+    if _ARTICLE.search(text, max(0, start - 3), start):
+        return _NOUN.match(text, end) is not None
+    return unit not in _TIMES and _THING.match(text, end) is not None
+
+
+def amount(text: str, start: int, end: int, *, article: bool, large: bool) -> bool:
+    """Return whether the amount of money at ``text[start:end]`` describes the noun after it.
+
+    article: "a" is before the amount, and may be part of it. large: it has a word such as "million".
+    """
+    if _PRICED_NOUN.match(text, end) or (article and _AFTER_ARTICLE.match(text, end)):
+        return True
+    if not large:
+        return False
+    determined = article or _DETERMINER.search(text, max(0, start - 8), start) is not None
+    return _HEADLINE.match(text, end) is not None or (determined and _PACKAGE.match(text, end) is not None)
+
+
+RULES: tuple[Rule, ...] = (
+    rule(
+        rf"(?<![\w.,])(?P<amps>\d{{1,3}})[ ]?A(?=[ ](?:{'|'.join(_ELECTRIC)})s?\b)",
+        lambda match: f"{numbers.number(match['amps'])} amp",
+        [word + tail for word in _ELECTRIC for tail in ("", "s")],
+    ),
+)
+"""Run before codes: a "20A breaker" has amps, but seat 20A does not."""
