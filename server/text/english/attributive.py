@@ -65,8 +65,10 @@ def measure(text: str, start: int, end: int, unit: str = "") -> bool:
     """Return whether the measure at ``text[start:end]`` describes the noun after it."""
     if text[end : end + 1] == "-" and text[end + 1 : end + 2].isalpha():
         return True
+    if not _NOUN.match(text, end):
+        return False
     if _ARTICLE.search(text, max(0, start - 3), start):
-        return _NOUN.match(text, end) is not None
+        return True
     return unit not in _TIMES and _THING.match(text, end) is not None
 
 
@@ -75,6 +77,8 @@ def amount(text: str, start: int, end: int, *, article: bool, large: bool) -> bo
 
     article: "a" is before the amount, and may be part of it. large: it has a word such as "million".
     """
+    if text[end : end + 1] not in (" ", "-"):
+        return False
     if _PRICED_NOUN.match(text, end) or (article and _AFTER_ARTICLE.match(text, end)):
         return True
     if not large:

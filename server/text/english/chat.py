@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from server.text.english import numbers
 from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
@@ -23,6 +24,30 @@ _FOR_THEM = r"""
   | (?P<thanks>\b(?i:thx|thanks|ty|tks)[ ]) 4 (?=[ ])
 """
 _CHAT_SOMEWHERE = lazy(r"(?<!\w)(?:u|ur|pls|plz|thx|tbh|idk|2nite|2day|tmrw|rn|gonna)(?!\w)")
+_AGE = r"(?<![\w.,$€£])(?P<age>[1-9]\d)[ ]?(?P<gender>[MFmf])(?![\w'-])"
+"""The age and gender of a person, as in forums: I (25M), my gf (24F), I'm 25M."""
+_PERSON = (
+    "I|me|us|we|he|she|him|her|you|wife|husband|spouse|partner|boyfriend|girlfriend|bf|gf|fianc[eé]e?|friend|roommate|"
+    "mom|mum|mother|dad|father|brother|sister|son|daughter|cousin|aunt|uncle|boss|coworker|colleague|ex|guy|girl|man|woman"
+)
+_PERSON_BEFORE = lazy(rf"(?<!\w)(?:{_PERSON}|my|his|our|their|the) ?[(\[]$", re.IGNORECASE)
+_IS_BEFORE = lazy(rf"(?<!\w)(?:I'?m|I am|she's|he's|(?:{_PERSON}) is) (?:an? )?$", re.IGNORECASE)
+_END_OF_AGE = lazy(r"\s*(?:$|[.,;!?)])|[ ](?:and|with|from|in|living|but|who|here|looking)\b")
+_NO_PROBLEM = r"""
+    (?<![\w.'-]) (?: (?<=^) | (?<=[.!?,][ ]) | (?<=\b[Yy]eah[ ]) | (?<=\b[Ss]ure[ ]) )
+    [Nn]p (?= [,!;:)] | [.]?\s*$ | [ ](?:at[ ]all|man)\b )
+"""
+"""np, see you there. Elsewhere it is a name in programs."""
+
+
+def _age(match: re.Match[str]) -> str:
+    text, start, end = match.string, match.start(), match.end()
+    if text[end : end + 1] in (")", "]"):
+        is_age = _PERSON_BEFORE.search(text, max(0, start - 16), start)
+    else:
+        is_age = match["gender"].isupper() and match[0][2] != " " and _END_OF_AGE.match(text, end)
+        is_age = is_age and _IS_BEFORE.search(text, max(0, start - 16), start)
+    return f"{numbers.cardinal(int(match['age']))} {match['gender'].upper()}" if is_age else match[0]
 
 
 def _to(match: re.Match[str]) -> str:
@@ -33,6 +58,8 @@ def _to(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(_TO, _to, "2"),
     rule(_FOR, "for", "4"),
+    rule(_AGE, _age, ("digit letter", "digit h")),
+    rule(_NO_PROBLEM, lambda match: "No problem" if match[0][0] == "N" else "no problem", ("np",)),
     rule(_FOR_THEM, lambda match: f"{match['before'] or match['thanks']}for", "4"),
     rule(r"(?<=\b[Mm]e[ ])2(?=[.!?]*$)", "too", "2"),
     rule(r"(?<!\w)c[ ]u(?=[ ](?:at|in|on|soon|then|there|later|tomorrow|tonight)\b)", "see you", " u "),

@@ -177,6 +177,8 @@ def _power_of_ten(match: re.Match[str]) -> str:
 _MARKED = r"(?<![^\W_])(?:[A-Za-zα-ω][\u0302-\u0304]|[ȳŷȲŶ])(?![^\W_]|[\u0300-\u036f])"
 """x̄, p̂."""
 _MARK_NAMES = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar"}
+_LESS = r"(?<![\w'.\-])(?:(?P<letter>[nx])-(?P<number>[1-9])|(?P<index>[ik])-(?P<small>[12]))(?![\w\-]|\.\d)"
+"""n-1. Of other letters, "k-9" is a name."""
 _FUNCTIONS = {"sin": "sine", "cos": "cosine", "tan": "tangent"}
 _ABSOLUTE = r"(?<![\w|)])\|(?P<value>[-−]?(?:\d{1,6}(?:\.\d{1,4})?|[a-z]))\|(?![\w|])"
 """|-3|."""
@@ -192,6 +194,11 @@ def _isotope(match: re.Match[str]) -> str:
 
 
 FIRST: tuple[Rule, ...] = (
+    rule(
+        _LESS,
+        lambda match: f"{match['letter'] or match['index']} minus {match['number'] or match['small']}",
+        ("n-", "x-", "i-", "k-"),
+    ),
     rule(r"(?<=[=+*(][ ])(?P<top>[a-z])/(?P<bottom>[a-z])(?![\w/])", r"\g<top> over \g<bottom>", "/"),
     rule(
         r"\b(?P<name>[Ss]in|[Cc]os|[Tt]an)(?=[ ]?(?:\d{1,3}[ ]?°|[θφαβ]))",

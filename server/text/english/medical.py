@@ -11,7 +11,14 @@ from server.text.patterns import lazy
 
 _EVERY = r"(?<![\w.])[qQ](?P<count>\d{1,2})(?:[-–](?P<to>\d{1,2}))?[ ]?(?P<unit>h(?:ou)?rs?|h|H|d)(?!\w)"
 _EVERY_UNITS = {"h": "hours", "d": "days"}
-_TIMES_A_DAY = r"(?<![\w.\-])(?P<word>(?i:[btq]id|qhs|prn)|NPO|[btq]\.i\.d\.)(?![\w\-])"
+_TIMES_A_DAY = r"(?<![\w.\-])(?P<word>(?i:[btq]id|qhs|prn)|NPO|[btq]\.i\.d\.|(?<=[a-z\d.][ ])p\.[or]\.)(?![\w\-])"
+_PILLS = r"""
+    (?<=\d[ ])(?P<word>tab|cap)(?P<many>s?)\b\.?
+    (?= [ ](?:p\.?o\b|by[ ]mouth|daily|once|twice|every|q\d|[btq]\.?i\.?d\b|PO|[BTQ]ID
+      |at[ ]bedtime|with[ ](?:food|water)) )
+"""
+"""1 tab. p.o."""
+_PILL_WORDS = {"tab": "tablet", "cap": "capsule"}
 _DOSE_BEFORE = lazy(
     r"(?:\d[ ]?(?:mg|mcg|µg|g|ml|mL|cc|units?|IU|tabs?|caps?|puffs?|drops?|gtts?)\b"
     r"|\b(?:tab|tablet|cap|capsule|puff|drop|dose)s?\b"
@@ -75,10 +82,11 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(r"x(?<=[A-Za-z][ ]x)[ ]?(?P<days>\d{1,2})[ ]?d(?!\w)", r"times \g<days> days", "x"),
     rule(_EVERY, _every, "letter digit"),
+    rule(_PILLS, lambda match: _PILL_WORDS[match["word"]] + match["many"], ("tab", "tabs", "cap", "caps")),
     rule(
         _TIMES_A_DAY,
         _times_a_day,
-        ("bid", "tid", "qid", "qhs", "prn", "npo", "b.i.d", "t.i.d", "q.i.d"),
+        ("bid", "tid", "qid", "qhs", "prn", "npo", "b.i.d", "t.i.d", "q.i.d", "p.o.", "p.r."),
     ),
     rule(r"(?<!\w)h/o(?=[ ])", "history of", "h/o"),
     rule(r"(?<!\w)s/p(?=[ ])", "status post", "s/p"),

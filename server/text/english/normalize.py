@@ -150,6 +150,7 @@ def sentence_ends(text: str) -> list[int]:
         match.end()
         for match in _SENTENCE_END.finditer(text)
         if (match["mark"] != "." or match["word"] is None or match["word"].lower() not in _ABBREVIATIONS)
+        and match["word"] not in roman.LISTED
         and not (match["word"] is None and chess.NEXT_MOVE.match(text, match.end()))
     ]
 

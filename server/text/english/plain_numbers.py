@@ -46,8 +46,13 @@ _MILLIONS = r"""
 """
 """1.25m shares."""
 _A_MONTH = r"(?<=[\d.])-a-(?=(?:day|night|week|month|year)\b)"
-_POINTS = r"(?<![\w.,])(?P<sign>[-+−])?(?<![.,])(?P<number>\d{1,3}\.\d{1,2}|(?<=[-+−])\d{1,3})[ ]?pp(?![\w.]\w|\w)"
-"""-0.3pp: percentage points."""
+_POINTS = r"""
+    (?<![\w.,]) (?P<sign>[-+−])? (?<![.,])
+    (?: (?P<number>\d{1,3}\.\d{1,2}|(?<=[-+−])\d{1,3}) [ ]?pp
+      | (?P<typed>\d{1,3}(?:\.\d{1,2})?) [ ]?(?:(?:%|pct\b\.?|percent(?:age)?)[- ]?(?:pts?\b\.?(?!\w)|points?)|ppts?) )
+    (?![\w.]\w|\w)
+"""
+"""-0.3pp, 4 pct. pts.: percentage points."""
 _UNDERSCORES = r"(?<![\w.])\d{1,3}(?:_\d{3})+(?![\w.])"
 """1_000_000, as in programs."""
 _ISH = r"(?<=[\d%])-?ish(?!\w)"
@@ -99,7 +104,7 @@ def _certain_comma(match: re.Match[str]) -> str:
 
 def _points(match: re.Match[str]) -> str:
     sign = _SIGNS.get(match["sign"] or "", "")
-    return f"{sign}{numbers.plural(match['number'], 'percentage point', 'percentage points')}"
+    return f"{sign}{numbers.plural(match['number'] or match['typed'], 'percentage point', 'percentage points')}"
 
 
 def _number(match: re.Match[str]) -> str:
@@ -178,7 +183,7 @@ EARLY: tuple[Rule, ...] = (
         "digit letter",
     ),
     rule(_MILLIONS, lambda match: f"{numbers.number(match['number'])} million", "digit h"),
-    rule(_POINTS, _points, ("pp",)),
+    rule(_POINTS, _points, ("pp", "ppt", "ppts", "pt", "pts", "point", "points")),
     rule(_PERCENT, _percent, "digit %"),
     rule(_TEAM, lambda match: numbers.cardinal(int(match["number"])).removesuffix("e") + "ers", "digit letter"),
 )

@@ -75,6 +75,10 @@ _AFTER_FIRST = frozenset(
     "with then also his her again too when while before after until".split()
 )
 """Words after which "Charles I" is the king. Before another verb, "Mary I spoke to", it is the pronoun."""
+LISTED = frozenset("ii iii iv vi vii viii ix".split())
+"""Roman numerals before the items of a list, apart from those that are single letters. They end no sentence."""
+_ITEM = rf"(?:(?<=^)|(?<=[.!?:;][ ]))(?P<roman>i|{'|'.join(sorted(LISTED))})\.[ ](?=[\"'(]?[A-Z\d])"
+"""i. Tea. ii. Milk."""
 
 
 def value(text: str) -> int:
@@ -84,6 +88,13 @@ def value(text: str) -> int:
         worth = _VALUES[character]
         total += -worth if index + 1 < len(text) and _VALUES[text[index + 1]] > worth else worth
     return total
+
+
+def _item(match: re.Match[str]) -> str:
+    """Return the number of an item. "i." after "h." is a letter."""
+    if match["roman"] == "i" and "h. " in match.string[: match.start()]:
+        return match[0]
+    return f"{numbers.cardinal(value(match['roman'].upper()))}. "
 
 
 def _counted(match: re.Match[str]) -> str:
@@ -160,7 +171,10 @@ def _span(match: re.Match[str]) -> str:
     return f"{numbers.cardinal(value(match['start']))} to {numbers.cardinal(value(match['end']))}"
 
 
-EARLY: tuple[Rule, ...] = (rule(_BRACKETED, _bracketed, ("(i", "(v", "(x")),)
+EARLY: tuple[Rule, ...] = (
+    rule(_BRACKETED, _bracketed, ("(i", "(v", "(x")),
+    rule(_ITEM, _item, ("i. ", *LISTED)),
+)
 """Run before letters in brackets are read as an enumeration."""
 
 RULES: tuple[Rule, ...] = (

@@ -81,7 +81,8 @@ def _match_minute(match: re.Match[str]) -> str:
     if not (match["added"] or _SCORED_BEFORE.search(before) or _SCORED_AFTER.match(match.string, match.end())):
         return match[0]
     added = f" plus {numbers.cardinal(int(match['added']))}" if match["added"] else ""
-    return f"{numbers.cardinal(int(match['minute']))}{added} minutes"
+    noun = "" if re.match(r"[ ]minutes?\b", match.string[match.end() : match.end() + 9]) else " minutes"
+    return f"{numbers.cardinal(int(match['minute']))}{added}{noun}"
 
 
 def _foot_sizes(match: re.Match[str]) -> str:

@@ -83,6 +83,8 @@ _OR = r"""
     (?<![\w/]) (?P<first>(?i:he|she|his|her|him|yes|true)) / (?P<second>(?i:she|he|hers?|him|his|no|false)) (?![\w/])
 """
 _SLASH = r"(?<=[^\W_])(?P<space>[ ]?)/[ ]?(?=[^\W_])"
+_VERSE = r"(?<![\w.])(?P<line>(?:[A-Za-z'-]{1,20},?[ ]){3})/[ ](?=(?:[A-Za-z'-]{1,20},?[ ]){2}[A-Za-z])"
+"""The end of a line of a poem: "Roses are red / Violets are blue"."""
 _PER = r"(?<=[a-z])/(?=(?:hour|day|week|month|year|person|minute|second|night|mile|page|seat|user)\b)"
 _SLASH_LETTERS = r"(?<![\w/])(?P<first>[A-Z]{1,4})/(?P<second>[A-Z]{1,4})(?![\w/])"
 _COMPARED = r"(?<=[\w)])[ ](?P<mark>[<>])[ ](?=[\w(-])"
@@ -147,10 +149,11 @@ def _chord(match: re.Match[str]) -> str:
 
 
 FIRST: tuple[Rule, ...] = (
+    rule(_VERSE, lambda match: f"{match['line'].rstrip(' ,')}, ", " / "),
     rule(r"(?<=\+\+|[ACF]\#)/(?=[A-Z])", ", ", "/"),
     rule(r"(?<=[A-Z][ ])–(?=\d{1,3}(?:\.\d{1,3})?%)", "-", "–"),
 )
-"""Run before paths and dashes: C++/C#, TSLA –3.4%."""
+"""Run before code, paths and dashes: C++/C#, TSLA –3.4%."""
 
 EARLY: tuple[Rule, ...] = (
     rule(_STARRED, " star", "*"),

@@ -108,7 +108,7 @@ _OF_DAY_BEFORE = lazy(r"\b(?:at|by|until|till|before|after|since|from|struck|clo
 _OF_DAY_AFTER = lazy(rf" (?:{_ZONES}|on|today|tonight|yesterday|tomorrow|this (?:morning|afternoon|evening)|sharp)\b")
 """Words beside a time of day with seconds."""
 _SCORE_HINT = lazy(r"split|score|\bwon\b|\blost\b|beat|gear|\d:\d\d,? \d\d:\d\d|sets?\b")
-_RATIO_HINT = lazy(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse")
+_RATIO_HINT = lazy(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|[Dd]ilut|gear")
 
 
 def _half(match: re.Match[str]) -> str:

@@ -30,6 +30,7 @@ _IRREGULAR = {
     "Mins": ("minute", "minutes"),
     "Hrs": ("hour", "hours"),
     "Hrs.": ("hour", "hours"),
+    "Pts": ("point", "points"),
     "ft": ("foot", "feet"),
     "ft.": ("foot", "feet"),
     "in": ("inch", "inches"),

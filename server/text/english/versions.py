@@ -73,6 +73,8 @@ _BOUND_WORDS = {
 _SPECIFIED_BEFORE = lazy(rf"(?i:\b(?:{'|'.join(_PRODUCTS)}|requires?|version|pip install [\w-]+) ?$|[\"']$)")
 """What a version is required of."""
 _SLASHED = r"(?<!\w)(?P<name>HTTP|TCP|IP|SOCKS|PS|OS)/(?P<number>\d(?:\.\d)?)(?!\w)"
+_HALF_YEAR = r"(?<![\w.])(?P<year>1[5-9]|2\d)H(?P<half>[12])(?!\w)"
+"""Windows 11 22H2."""
 _EPISODE = r"(?<!\w)[Ss](?P<season>\d{1,2})[Ee](?P<episode>\d{1,3})(?!\w)"
 _DASHED = r"""
     (?<![\w.\-]) (?<!\b[Gg]rade[ ])(?<!\b[Gg]rades[ ]) (?P<name>gpt|[A-Z][A-Za-z]{0,15}) -
@@ -157,6 +159,11 @@ def _dashed(match: re.Match[str]) -> str:
 EARLY: tuple[Rule, ...] = (
     rule(_SPECIFIER, _specifier, ("=", "^", "~", "<", ">")),
     rule(_AGENT, _agent, "unit/digit"),
+    rule(
+        _HALF_YEAR,
+        lambda match: f"{numbers.cardinal(int(match['year']))} H {numbers.cardinal(int(match['half']))}",
+        "letter digit",
+    ),
 )
 """Run before code, in which the operators are read in another way."""
 

@@ -1,0 +1,109 @@
+"""Readings that depend on what is next to a number, a letter or a slash."""
+
+import pytest
+
+from server.text.frontend import spoken
+
+from .readings import words
+
+
+def check(typed: str, said: str) -> None:
+    assert words(spoken(typed, "english").text) == said
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("I'm 25M and my gf is 24F.", "im twenty five m and my gf is twenty four f"),
+        ("I (25M) love my wife (27F).", "i twenty five m love my wife twenty seven f"),
+        ("My (27F) boyfriend (29M) left.", "my twenty seven f boyfriend twenty nine m left"),
+        ("Revenue was flat (29M).", "revenue was flat twenty nine million"),
+        ("The film made 25M.", "the film made twenty five million"),
+        ("I'm 25M short.", "im twenty five million short"),
+    ],
+)
+def test_the_age_and_gender_of_a_person_are_no_millions(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("np, see you there!", "no problem see you there"),
+        ("Yeah np.", "yeah no problem"),
+        ("import numpy as np", "import numpy as n p"),
+        ("Call np.array here.", "call n p dot array here"),
+    ],
+)
+def test_np_answers_thanks_at_the_start_of_a_clause(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("Loop from 0 to n-1.", "loop from zero to n minus one"),
+        ("Compare x-1 with i-1.", "compare x minus one with i minus one"),
+        ("Take i-5 north.", "take i five north"),
+        ("The k-9 unit came.", "the k nine unit came"),
+        ("Wear n-95 masks.", "wear n ninety five masks"),
+    ],
+)
+def test_a_variable_less_a_small_number_is_a_difference(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("Roses are red / Violets are blue", "roses are red violets are blue"),
+        ("The woods are lovely, / dark and deep", "the woods are lovely dark and deep"),
+        ("Senior developer / team lead", "senior developer slash team lead"),
+        ("We eat fish / chips.", "we eat fish slash chips"),
+    ],
+)
+def test_a_slash_between_lines_of_a_poem_is_silent(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("i. Tea\nii. Milk\niii. Jam", "one tea two milk three jam"),
+        ("See page ii. Then go.", "see page two then go"),
+        ("h. Tea\ni. Milk\nj. Jam", "h tea i milk j jam"),
+    ],
+)
+def test_roman_numerals_before_the_items_of_a_list_are_numbers(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("Turnout rose 4 pct. pts.", "turnout rose four percentage points"),
+        ("It rose 2.5 percentage pts", "it rose two point five percentage points"),
+        ("It rose 3 ppt.", "it rose three percentage points"),
+        ("It rose 10 pct.", "it rose ten percent"),
+        ("He scored 28 Pts.", "he scored twenty eight points"),
+    ],
+)
+def test_points_after_a_percentage_are_percentage_points(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("Dilute it 1:10.", "dilute it one to ten"),
+        ("The dilution is 1:40.", "the dilution is one to forty"),
+        ("Meet me at 1:10.", "meet me at one ten"),
+        ("It came in the 90+3' minute.", "it came in the ninety plus three minute"),
+        ("He scored at 45+2'.", "he scored at forty five plus two minutes"),
+        ("I use Windows 11 22H2.", "i use windows eleven twenty two h two"),
+        ("Take 1 tab. p.o. daily.", "take one tablet p o daily"),
+        ("I have 1 tab open.", "i have one tab open"),
+    ],
+)
+def test_a_number_depends_on_its_context(typed: str, said: str) -> None:
+    check(typed, said)
