@@ -91,7 +91,6 @@ NUMBERED: dict[str, str] = {
             level Lvl lvl Lv lv
             scene Sc sc
             grade Gr
-            street St
             paragraph Para para
             paragraphs Paras paras
         """.strip().splitlines()

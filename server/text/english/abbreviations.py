@@ -118,7 +118,7 @@ def stop(match: re.Match[str]) -> str:
     return "." if not after.strip() or (re.match(r"[\"')]*\s+[A-Z]", after) and not re.match(r"\s+I\b", after)) else ""
 
 
-def _stop_after_name(match: re.Match[str]) -> str:
+def stop_after_name(match: re.Match[str]) -> str:
     """Like ``stop``, for abbreviations within names, "U.S. Army": a capital may continue the name."""
     after = match.string[match.end() : match.end() + 16]
     return "." if not after.strip() or _STARTER.match(after) else ""
@@ -137,7 +137,7 @@ def _street(match: re.Match[str]) -> str:
     before = match.string[max(0, match.start() - 24) : match.start()]
     if not re.search(rf"(?:[A-Z][\w'\-]*\.?|\d(?:st|nd|rd|th)|\b(?:{ORDINAL_WORDS}))$", before):
         return match[0]
-    stop = _stop_after_name(match) if match["stop"] else ""
+    stop = stop_after_name(match) if match["stop"] else ""
     return f"{match['space']}{STREETS[match['word']]}{stop}"
 
 
@@ -147,7 +147,7 @@ def _company(match: re.Match[str]) -> str:
     if word == "Co" and not re.search(r"[A-Z&][\w']*$|\band$", before):
         return match[0]
     lead = " " if word in ("Jr", "Sr", "Inc", "Ltd", "Corp", "Co") else comma
-    return f"{lead}{COMPANIES[word]}{_stop_after_name(match)}"
+    return f"{lead}{COMPANIES[word]}{stop_after_name(match)}"
 
 
 def _weekday(match: re.Match[str]) -> str:
@@ -159,7 +159,7 @@ def _weekday(match: re.Match[str]) -> str:
 
 
 def _dotted(match: re.Match[str]) -> str:
-    return letters.spell(match["word"].replace(".", "")) + ("'s" if match["tail"] else "") + _stop_after_name(match)
+    return letters.spell(match["word"].replace(".", "")) + ("'s" if match["tail"] else "") + stop_after_name(match)
 
 
 def _half(match: re.Match[str]) -> str:
@@ -254,7 +254,9 @@ EARLY: tuple[Rule, ...] = (
     rule(r"(?<![\w/])(?<!\d[ ])(?P<word>[Ww])/(?=[a-z]{3,12}\b(?!/))", r"\g<word>ith ", ("w/", "W/")),
     rule(r"(?<!\w)[Ww]/[Ll](?=[ ](?:record|ratio))", "win-loss", ("w/l", "W/L")),
     rule(
-        r"(?<!:\d\d[ ])(?:(?<=\d[ ])|(?<=\d[KMBTkmbn%][ ])|(?<=\d[bm]n[ ]))est\.(?=[ ]?[,;)]|\s*$)", "estimated", "est."
+        r"(?<!:\d\d[ ])(?:(?<=\d[ ])|(?<=\d[KMBTkmbn%][ ])|(?<=\d[bm]n[ ]))[Ee]st\.(?=[ ]?[,;)]|\s*$)",
+        "estimated",
+        "st.",
     ),
     rule(rf"\b(?P<word>[Aa])vail\.(?=[ ](?:\d|{dates.MONTH}))", _available, "vail."),
     rule(r"(?<=[ap]m[ ])est(?=[ .,;)]|$)", "E S T", "est"),

@@ -40,6 +40,10 @@ _NO_PROBLEM = r"""
 """np, see you there. Elsewhere it is a name in programs."""
 
 
+_SO_MUCH = r"(?P<before>\b(?i:thx|thanks|ily|ty|(?:love|miss|hate)[ ](?:u|you|him|her|it|this))[ ])sm(?![\w.]\w|\w)"
+"""thx sm!!"""
+
+
 def _age(match: re.Match[str]) -> str:
     text, start, end = match.string, match.start(), match.end()
     if text[end : end + 1] in (")", "]"):
@@ -60,6 +64,7 @@ RULES: tuple[Rule, ...] = (
     rule(_FOR, "for", "4"),
     rule(_AGE, _age, ("digit letter", "digit h")),
     rule(_NO_PROBLEM, lambda match: "No problem" if match[0][0] == "N" else "no problem", ("np",)),
+    rule(_SO_MUCH, r"\g<before>so much", ("sm",)),
     rule(_FOR_THEM, lambda match: f"{match['before'] or match['thanks']}for", "4"),
     rule(r"(?<=\b[Mm]e[ ])2(?=[.!?]*$)", "too", "2"),
     rule(r"(?<!\w)c[ ]u(?=[ ](?:at|in|on|soon|then|there|later|tomorrow|tonight)\b)", "see you", " u "),

@@ -11,6 +11,8 @@ CHAT: dict[str, str] = {
     "idc": "I don't care",
     "tbf": "to be fair",
     "ilysm": "I love you so much",
+    "ily": "I love you",
+    "wya": "where you at",
     "hmu": "hit me up",
     "ofc": "of course",
     "afk": "away from keyboard",

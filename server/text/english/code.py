@@ -278,10 +278,11 @@ RULES: tuple[Rule, ...] = (
         (" -", "--"),
     ),
     rule(
-        rf"[ ]?(?P<operator>{alternatives(_LOGIC)})(?=\s?[\w\"'(\-])[ ]?",
+        rf"[ ]?(?P<operator>{alternatives(_LOGIC)})(?=\s?[\w\"'(\-!])[ ]?",
         lambda match: f" {OPERATORS[match['operator']]} ",
         _LOGIC,
     ),
+    rule(r"(?:(?<=[ ](?:and)[ ])|(?<=[ ](?:or)[ ])|(?<=\())!(?=[A-Za-z_(])", "not ", "!"),
     rule(r"(?<=[A-Za-z])\+\+(?!\w)", " plus plus", "++"),
     rule(r"(?<![\w+])\+\+(?=[a-z](?!\w))", "plus plus ", "++"),
     rule(r"(?<=[a-z\d])::(?=\w)", " colon colon ", "::"),

@@ -97,6 +97,8 @@ _GROUPED = r"""
 """Order 114-3941689-8772232, but not the years 2019-2020-2021."""
 _DOCKET = r"(?<![\w\-])(?P<year>\d{2})-(?P<court>cv|cr|mc|md|bk|ap|CV|CR)-(?P<digits>\d{3,6})(?!\w)"
 """The number of a case at court: 22-cv-01234."""
+_CASE = r"(?P<before>\b(?:No\.|[Cc]ase|[Dd]ocket|[Nn]umber)[ ])(?P<year>\d{2})-(?P<digits>\d{3,5})(?![\w-]|[.,]\d)"
+"""No. 22-451."""
 _HEXADECIMAL = r"(?<!\w)0[xX](?P<digits>[0-9A-Fa-f]{1,40})(?![\w]|\.\w)"
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 
@@ -194,6 +196,11 @@ RULES: tuple[Rule, ...] = (
         lambda match: " ".join(
             (numbers.cardinal(int(match["year"])), letters.spell(match["court"]), numbers.digits(match["digits"]))
         ),
+        "digit-",
+    ),
+    rule(
+        _CASE,
+        lambda match: f"{match['before']}{numbers.cardinal(int(match['year']))} {numbers.grouped(match['digits'])}",
         "digit-",
     ),
     rule(_GROUPED, lambda match: ", ".join(map(numbers.digits, match[0].split("-"))), "digit-"),

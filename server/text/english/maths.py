@@ -199,7 +199,11 @@ FIRST: tuple[Rule, ...] = (
         lambda match: f"{match['letter'] or match['index']} minus {match['number'] or match['small']}",
         ("n-", "x-", "i-", "k-"),
     ),
-    rule(r"(?<=[=+*(][ ])(?P<top>[a-z])/(?P<bottom>[a-z])(?![\w/])", r"\g<top> over \g<bottom>", "/"),
+    rule(
+        r"(?:(?<=[=+*(][ ])|(?<=^)(?=\w/\w[ ][=+*]))(?P<top>[a-z])/(?P<bottom>[a-z])(?![\w/])",
+        r"\g<top> over \g<bottom>",
+        "/",
+    ),
     rule(
         r"\b(?P<name>[Ss]in|[Cc]os|[Tt]an)(?=[ ]?(?:\d{1,3}[ ]?°|[θφαβ]))",
         lambda match: _FUNCTIONS[match["name"].lower()],

@@ -176,6 +176,7 @@ _PER = {
     "g": "gram",
     "ml": "milliliter",
 }
+_PER |= {each.upper(): _PER[each] for each in "hr hour day wk week mo month yr year night person lb gal".split()}
 _SYMBOL = alternatives(CURRENCIES)
 _SCALE = rf"""
     (?: [ -]?(?P<word>(?i:{"|".join(SCALE_WORDS)}))\b

@@ -43,6 +43,8 @@ _SHORT = rf"""
     (?P<before>\b(?i:{"|".join(_CALL_WORDS)})[ ])
     (?P<digits>\d{{3}}) (?! [\w%–\-] | [.,]\d | [ ](?:people|times|men|of)\b )
 """
+_STAR = r"(?P<before>\b(?i:dial|press|call|enter|use|punch[ ]in)[ ])\*(?P<digits>\d{2,3})(?P<key>\#)?(?!\w|\*)"
+"""Dial *67."""
 _RELAY = r"(?<!\w)(?P<label>TTY|TDD)(?P<link>:?[ ])(?P<digits>\d{3})(?!\w)"
 _SHORT_CODE = r"(?P<before>\b[Tt]ext\b[^.!?\n]{1,40}\bto[ ])(?P<digits>\d{5,6})(?!\w|[.,]\d)"
 
@@ -95,6 +97,11 @@ def _after_words(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(_VANITY, _vanity, "digit-"),
     rule(_SHORT_CODE, _after_words, ("text",)),
+    rule(
+        _STAR,
+        lambda match: f"{match['before']}star {numbers.digits(match['digits'])}{' pound' if match['key'] else ''}",
+        "*",
+    ),
     rule(_RELAY, lambda match: f"{match['label']}{match['link']}{numbers.digits(match['digits'])}", ("tty", "tdd")),
     rule(_INTERNATIONAL, _international, "+"),
     rule(_CARD, _groups, "digit space digit"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english.abbreviation_words import BARE_TITLES, TITLES
-from server.text.english.abbreviations import ORDINAL_WORDS, stop
+from server.text.english.abbreviations import ORDINAL_WORDS, stop, stop_after_name
 from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.patterns import lazy
 
@@ -48,7 +48,7 @@ def _doctor(match: re.Match[str]) -> str:
     place = _PLACE_BEFORE.search(before) and not _PREPOSITION.search(before)
     if match["word"] == "Dr":
         return "Drive" + stop(match) if place and match[0].endswith(".") else "Doctor"
-    return "Street" if place else "Saint"
+    return "Street" + (stop_after_name(match) if match[0].endswith(".") else "") if place else "Saint"
 
 
 def _place_alone(match: re.Match[str]) -> str:

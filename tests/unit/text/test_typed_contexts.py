@@ -107,3 +107,42 @@ def test_points_after_a_percentage_are_percentage_points(typed: str, said: str) 
 )
 def test_a_number_depends_on_its_context(typed: str, said: str) -> None:
     check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("Dial *67 first.", "dial star six seven first"),
+        ("Press *72# now.", "press star seven two pound now"),
+        ("The game is at 8/7c.", "the game is at eight seven c"),
+        ("It airs 8:30/7:30c.", "it airs eight thirty seven thirty c"),
+        ("Smith v. Jones, No. 22-451", "smith versus jones number twenty two four fifty one"),
+        ("Numbers 10-12 are gone.", "numbers ten to twelve are gone"),
+        ("COOKS WANTED, $18/HR", "cooks wanted eighteen dollars per hour"),
+        ("The EPS was $0.75 Est.", "the e p s was seventy five cents estimated"),
+        ("Est. 1987 in Ohio", "established nineteen eighty seven in ohio"),
+    ],
+)
+def test_a_mark_beside_a_number_depends_on_its_context(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("thx sm!! ily", "thanks so much i love you"),
+        ("Sizes: sm and lg", "sizes sm and lg"),
+        ("if (a && !b) return", "if a and not b return"),
+        ("Wow (!) really", "wow really"),
+        ("a/b = c/d", "a over b equals c over d"),
+        ("Find it in r/python.", "find it in r slash python"),
+    ],
+)
+def test_letters_and_marks_of_chats_and_formulas(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+def test_a_street_before_a_number_or_another_sentence_is_a_street() -> None:
+    check("I live at 123 Main St. 555-0199", "i live at one twenty three main street five five five zero one nine nine")
+    assert spoken("Visit 5 Main St. Call me.", "english").text == "Visit five Main Street. Call me."
+    assert spoken("Meet St. Mark there.", "english").text == "Meet Saint Mark there."
