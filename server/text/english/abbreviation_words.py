@@ -226,6 +226,7 @@ WORDS: dict[str, str] = {
     "asst.": "assistant",
     "mgr.": "manager",
     "mgmt.": "management",
+    "mktg.": "marketing",
     "mgmt": "management",
     "dir.": "director",
     "assoc. of": "association of",

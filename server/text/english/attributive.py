@@ -38,7 +38,8 @@ _ELECTRIC = "fuse breaker circuit outlet socket plug charger".split()
 _TIMES = frozenset("s sec secs min mins h hr hrs wk wks mo mos yr yrs ms".split())
 _PRICED = (
     "bill|note|coin|gift|ticket|fee|fine|voucher|coupon|card|deal|discount|deposit|loan|bonus|tip|prize|donation|menu|"
-    "budget|check|cheque|bet|credit|refund|investment|bid|offer|charge|salary|house|home|car|item|minimum|coffee|pizza"
+    "budget|check|cheque|bet|credit|refund|investment|bid|offer|charge|salary|house|home|car|item|minimum|coffee|pizza|"
+    "question|jackpot|reward|range|mark|mortgage|cap|limit|threshold|gap|pledge"
 )
 """Nouns that an amount describes after any word: "the ten dollar bill". After "a", it describes any noun."""
 _NOT_PRICED = (

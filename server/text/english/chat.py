@@ -24,7 +24,7 @@ _FOR_THEM = r"""
   | (?P<thanks>\b(?i:thx|thanks|ty|tks)[ ]) 4 (?=[ ])
 """
 _CHAT_SOMEWHERE = lazy(r"(?<!\w)(?:u|ur|pls|plz|thx|tbh|idk|2nite|2day|tmrw|rn|gonna)(?!\w)")
-_AGE = r"(?<![\w.,$€£])(?P<age>[1-9]\d)[ ]?(?P<gender>[MFmf])(?![\w'-])"
+_AGE = r"(?P<age>[1-9]\d)(?<![\w.,$€£]..)[ ]?(?P<gender>[MFmf])(?![\w'-])"
 """The age and gender of a person, as in forums: I (25M), my gf (24F), I'm 25M."""
 _PERSON = (
     "I|me|us|we|he|she|him|her|you|wife|husband|spouse|partner|boyfriend|girlfriend|bf|gf|fianc[eé]e?|friend|roommate|"
@@ -46,11 +46,10 @@ _SO_MUCH = r"(?P<before>\b(?i:thx|thanks|ily|ty|(?:love|miss|hate)[ ](?:u|you|hi
 
 def _age(match: re.Match[str]) -> str:
     text, start, end = match.string, match.start(), match.end()
-    if text[end : end + 1] in (")", "]"):
-        is_age = _PERSON_BEFORE.search(text, max(0, start - 16), start)
-    else:
-        is_age = match["gender"].isupper() and match[0][2] != " " and _END_OF_AGE.match(text, end)
-        is_age = is_age and _IS_BEFORE.search(text, max(0, start - 16), start)
+    before = _PERSON_BEFORE if text[end : end + 1] in (")", "]") else _IS_BEFORE
+    is_age = before.search(text, max(0, start - 16), start)
+    if before is _IS_BEFORE and not (match["gender"].isupper() and match[0][2] != " " and _END_OF_AGE.match(text, end)):
+        is_age = None
     return f"{numbers.cardinal(int(match['age']))} {match['gender'].upper()}" if is_age else match[0]
 
 

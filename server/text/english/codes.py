@@ -51,7 +51,7 @@ _COMMIT = r"(?<![\w\-./#])(?=[a-f]*\d)(?=\d*[a-f])(?:[0-9a-f]{7,12}|[0-9a-f]{32}
 _MIXED = r"""
     (?<![\w.,$€£#@/'])
     (?=[A-Z0-9\-]{4,20}(?!\w)) (?=[A-Z\-]*\d) (?=[\d\-]*[A-Z])    # 4 to 20 characters with a digit and a capital
-    (?!FY|S\d+E\d)                                                # FY2024 and S02E05 have rules of their own
+    (?!FY|ES20\d\d|S\d+E\d)                                       # FY2024 and S02E05 have rules of their own
     [A-Z0-9]{1,20} (?:-[A-Z0-9]{1,12}){0,4} (?![\w\-]|\.\w)
 """
 _SPELLED = lazy(r"[A-Z]\d+-|-[A-Z]+\d|-.*-|[A-Z]\d+[A-Z]|\d[A-Z]+\d|[A-Z]{2,}-?\d{4,}|[A-Z]\d{4,}|\d{3,}[A-Z]")
@@ -97,7 +97,10 @@ _GROUPED = r"""
 """Order 114-3941689-8772232, but not the years 2019-2020-2021."""
 _DOCKET = r"(?<![\w\-])(?P<year>\d{2})-(?P<court>cv|cr|mc|md|bk|ap|CV|CR)-(?P<digits>\d{3,6})(?!\w)"
 """The number of a case at court: 22-cv-01234."""
-_CASE = r"(?P<before>\b(?:No\.|[Cc]ase|[Dd]ocket|[Nn]umber)[ ])(?P<year>\d{2})-(?P<digits>\d{3,5})(?![\w-]|[.,]\d)"
+_CASE = r"""
+    (?=\d\d-) (?:(?<=\b[Nn]umber[ ])|(?<=\b[Cc]ase[ ])|(?<=\b[Dd]ocket[ ]))
+    (?P<year>\d\d)-(?P<digits>\d{3,5}) (?![\w-]|[.,]\d)
+"""
 """No. 22-451."""
 _HEXADECIMAL = r"(?<!\w)0[xX](?P<digits>[0-9A-Fa-f]{1,40})(?![\w]|\.\w)"
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
@@ -200,7 +203,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         _CASE,
-        lambda match: f"{match['before']}{numbers.cardinal(int(match['year']))} {numbers.grouped(match['digits'])}",
+        lambda match: f"{numbers.cardinal(int(match['year']))} {numbers.grouped(match['digits'])}",
         "digit-",
     ),
     rule(_GROUPED, lambda match: ", ".join(map(numbers.digits, match[0].split("-"))), "digit-"),

@@ -309,6 +309,11 @@ RULES: tuple[Rule, ...] = (
     rule(_MONTH_DAY, _month_day, MONTH_WORDS),
     rule(_DAY_MONTH, _day_month, MONTH_WORDS),
     rule(_MONTH_YEAR, _month_year, MONTH_WORDS),
+    rule(
+        rf"(?<!\w)(?P<month>{alternatives(_SHORT)})\b\.?(?=[ ]'\d\d(?!\w))",
+        lambda match: month_name(match["month"]),
+        "quoted digit",
+    ),
     rule(_SPOKEN_RANGE, r"\g<start> to ", MONTH_WORDS),
     rule(_SPOKEN_DAYS, r"\g<start> to ", MONTH_WORDS),
     rule(

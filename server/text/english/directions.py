@@ -13,7 +13,10 @@ _DIRECTION = rf"""
     (?: (?<=\d[ ]) | (?<=&[ ]) | (?<=\b(?:and|off)[ ]) | (?<=\b(?:of|at|on)[ ]) ) (?P<direction>[NSEW])\.?
     (?= [ ](?:{NTH}[ ]|[A-Z][a-z]+[ ](?:{"|".join(STREETS)})\b) )
 """
-_ROUTE = r"(?<!\w)(?P<road>(?:I|US|SR|(?i:route|highway|interstate))[ -]\d{1,3})[ ](?P<direction>[NSEW])(?!\w|\.\w)"
+_ROUTE = r"""
+    (?<!\w) (?P<road>(?:I|US|SR|(?i:route|highway|interstate|hwy\.?|rte\.?))[ -]\d{1,3}) [ ]
+    (?P<direction>[NSEW]) (?!\w|\.\w) (?:\.(?=[ ][a-z]|,))?
+"""
 """I-95 N."""
 _POSITION = r"""
     (?<![\w.]) (?P<degrees>\d{1,3}) [°º][ ]? (?P<minutes>\d{1,2}(?:\.\d+)?) ['′][ ]?

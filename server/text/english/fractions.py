@@ -42,11 +42,16 @@ _RHYTHM_AFTER = lazy(r" (?:time|met(?:er|re)|signature|rhythm|groove)\b(?! of\b)
 _RHYTHM_BEFORE = lazy(r"^$|\b(?:[Ii]n|[Aa]|[Aa]n|[Tt]he|[Ff]rom|[Tt]o) $")
 _LAW_BEFORE = lazy(r"\b(?:Regulation|Directive|Decision|Case|Rule)(?: \((?:EU|EC|EEC)\))?(?: No\.?)? $")
 
-_VULGAR = rf"(?<![\w.,/])(?P<whole>\d+)?[ ]?(?P<fraction>[{VULGAR}])(?![\w/])|[{VULGAR}]"
+_VULGAR = rf"(?<![\w.,/])(?:(?P<whole>\d+)[ ]?)?(?P<fraction>[{VULGAR}])(?![\w/])|[{VULGAR}]"
 _SLASH = r"""
     (?<![\w.,/$€£:\-]) (?:(?P<whole>\d{1,4})(?:[ ]|-(?=\d+/)|[ ]and[ ]))? (?P<top>\d{1,4})/(?P<bottom>\d{1,4})
     (?P<suffix>(?:th|rd|nd|ths|rds)(?!\w))? (?![\w/]|[.,]\d|:\d)
 """
+_NEGATIVE = r"""
+    [-−] (?<![\w.,)\]$€£%].)(?<!\d[ ].)
+    (?P<top>\d{1,3})/(?P<bottom>\d{1,3}) (?![\w/]|[.,]\d|:\d)
+"""
+"""The slope is -2/3."""
 _SUPER = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "01234567890123456789")
 _BUILT = r"(?P<top>[⁰¹²³⁴-⁹]{1,4})⁄(?P<bottom>[₀-₉]{1,4})"
 
@@ -144,6 +149,11 @@ def _decimal_score(match: re.Match[str]) -> str:
     return f"{numbers.number(match['score'])} out of {numbers.number(match['of'])}"
 
 
+def _negative(match: re.Match[str]) -> str:
+    top, bottom = int(match["top"]), int(match["bottom"])
+    return f"minus {fraction(top, bottom)}" if bottom in _DENOMINATORS else match[0]
+
+
 def _built(match: re.Match[str]) -> str:
     top, bottom = int(match["top"].translate(_SUPER)), int(match["bottom"].translate(_SUPER))
     return f" {fraction(top, bottom)} " if bottom else match[0]
@@ -154,5 +164,6 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.,/$])(?P<score>\d{1,2}\.\d{1,2})/(?P<of>5|10|20|100|\d\.0)(?![\w/]|\.\d)", _decimal_score, "digit/"),
     rule(_BUILT, _built, "⁄"),
     rule(_VULGAR, _vulgar_match, tuple(VULGAR)),
+    rule(_NEGATIVE, _negative, "digit/"),
     rule(_SLASH, _slash, "digit/"),
 )

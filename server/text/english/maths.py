@@ -95,6 +95,9 @@ def _token(token: re.Match[str], text: str, before: list[str]) -> str:
     if kind == "number":
         return numbers.number(value)
     if kind == "fraction":
+        top, bottom = value.split("/")
+        if int(bottom) > 1 and int(top) % int(bottom) == 0:
+            return f"{numbers.number(top)} divided by {numbers.number(bottom)}"
         return fractions.mixed(value)
     if kind == "power":
         return power(value)
@@ -207,6 +210,11 @@ FIRST: tuple[Rule, ...] = (
     rule(
         r"\b(?P<name>[Ss]in|[Cc]os|[Tt]an)(?=[ ]?(?:\d{1,3}[ ]?°|[θφαβ]))",
         lambda match: _FUNCTIONS[match["name"].lower()],
+        ("sin", "cos", "tan"),
+    ),
+    rule(
+        r"\b(?P<name>[Ss]in|[Cc]os|[Tt]an)\((?=\d{1,3}[ ]?°\))",
+        lambda match: f"{_FUNCTIONS[match['name'].lower()]} of (",
         ("sin", "cos", "tan"),
     ),
     rule(_MARKED, _marked, (*_MARK_NAMES, *"ȳŷȲŶ")),

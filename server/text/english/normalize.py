@@ -70,8 +70,8 @@ RULES = Rules(
     *phones.RULES,
     *chemistry.RULES,
     *attributive.RULES,
-    *codes.RULES,
     *directions.RULES,
+    *codes.RULES,
     *addresses.RULES,
     *money.RULES,
     *years.EARLY,
@@ -107,7 +107,9 @@ FIRST = Rules(
 _PARAGRAPH = lazy(r"\n[^\S\n]*\n\s*")
 _LONGEST_PIECE = 1000
 """Maximum characters that the rules see at a time, so that the cost of any text is linear in its length."""
-_ABBREVIATIONS = first_words((*TITLES, *NUMBERED, *STREETS, *COMPANIES, *WORDS)) | dates.SHORT_DAYS | dates.MONTH_WORDS
+_ABBREVIATIONS = (
+    first_words((*TITLES, "Rt", *NUMBERED, *STREETS, *COMPANIES, *WORDS)) | dates.SHORT_DAYS | dates.MONTH_WORDS
+)
 _SENTENCE_END = lazy(
     r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"
 )

@@ -73,8 +73,11 @@ _ANY_EXTENSION = alternatives(
     [*_EXTENSIONS, *(each.upper() for each in _EXTENSIONS if len(each) > 2 and each not in _NEVER_ENDS)]
 )
 _SEGMENT = r"[\w.+@~\-]{1,200}"
-_LINES = r"(?::(?P<line>\d{1,6})(?:[-–](?P<last>\d{1,6})|:(?P<column>\d{1,4}))?(?!\w|[.,:]\d))?"
-"""What may follow a file: ":42" (a line), ":42-50" (lines) or ":42:7" (a line and a column)."""
+_LINES = r"""
+    (?: :(?P<line>\d{1,6})(?:[-–](?P<last>\d{1,6})|:(?P<column>\d{1,4}))?(?!\w|[.,:]\d)
+      | \#(?P<anchor>[A-Za-z][\w\-]{0,60}) )?
+"""
+"""What may follow a file: ":42" (a line), ":42-50" (lines), ":42:7" (a line and a column) or "#setup" (a heading)."""
 _PATH = rf"""
     (?<![\w/.:\\<¢€£¥])
     (?:
@@ -102,13 +105,16 @@ _EXTENSION_ALONE = rf"""
 
 
 def _path(match: re.Match[str]) -> str:
-    path = match[0] if match["line"] is None else match[0][: match.start("line") - 1 - match.start()]
+    after = match.start("line") if match["line"] else match.start("anchor")
+    path = match[0] if after < 0 else match[0][: after - 1 - match.start()]
     kept = path.rstrip(".")
     return speak_path(kept) + path[len(kept) :] + _lines(match)
 
 
 def _lines(match: re.Match[str]) -> str:
-    """Return " line forty-two", " lines forty-two to fifty" or " line forty-two column seven"; "" without a line."""
+    """Return " line forty-two", " lines forty-two to fifty", " line forty-two column seven" or " hash setup"."""
+    if match["anchor"]:
+        return f" hash {web.speak_pieces(match['anchor'])}"
     if match["line"] is None:
         return ""
     line = numbers.cardinal(int(match["line"]))

@@ -17,6 +17,7 @@ FEATURES = {
     "digit-": lazy(r"\d[^\W\d]{0,3}\.?[ ]?[-–—]"),
     "-digit": lazy(r"[-–+−±~][$€£]?[.\d]"),
     "digit/": lazy(r"\d/\d"),
+    "unit-digit": lazy(r"[A-Za-z][-–]\d"),
     "unit/digit": lazy(r"/[ ]?[\d½¼¾⅓⅔]"),
     "digit,digit": lazy(r"\d,\d"),
     "digit.": lazy(r"\d\.\d"),

@@ -24,7 +24,7 @@ _FOOT_ALONE = r"""
     (?<![\w.'])(?P<number>\d+)'
     (?=[ ](?:long|wide|tall|high|deep|apart|above|below|from[ ]the[ ][a-z]+)\b)
 """
-_FOOT_IN_BRACKETS = r"(?<=\()(?P<number>\d+)'(?=\))"
+_FOOT_IN_BRACKETS = r"(?<=\()(?P<number>\d+)'(?=\))|^(?P<alone>\d{1,2})'(?=[.!?]?\s*$)"
 _FOOT_END = r"(?P<verb>(?:\bis|'s|\bare|'m|'re)[ ])(?P<number>[3-7])'(?=[.!?]?\s*$)"
 """She's 5'."""
 _CRATE = r"(?<![\w.])(?P<long>\d+)[ ]?L[ ]?[x×][ ]?(?P<wide>\d+)[ ]?W(?:[ ]?[x×][ ]?(?P<high>\d+)[ ]?H)?(?!\w)"
@@ -126,7 +126,11 @@ EARLY: tuple[Rule, ...] = (
     rule(_FOOT_SIZES, _foot_sizes, "digit mark"),
     rule(_FOOT_END, lambda match: match["verb"] + numbers.plural(match["number"], "foot", "feet"), "digit mark"),
     rule(_FOOT_ALONE, lambda match: numbers.plural(match["number"], "foot", "feet"), "digit mark"),
-    rule(_FOOT_IN_BRACKETS, lambda match: numbers.plural(match["number"], "foot", "feet"), "digit mark"),
+    rule(
+        _FOOT_IN_BRACKETS,
+        lambda match: numbers.plural(match["number"] or match["alone"], "foot", "feet"),
+        "digit mark",
+    ),
     rule(_FEET, _feet, ("digit mark", "ft", "feet")),
 )
 """Run before other units."""

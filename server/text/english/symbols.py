@@ -184,6 +184,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"\b(?P<first>and|either|neither)/(?P<second>n?or)\b", r"\g<first> \g<second>", ("/or", "/nor")),
     rule(r"(?<=\w[ ])\*(?=[ ]\w)", "star", "*"),
     rule(_HASH_KEY, lambda match: f"{match['before'] or ''}pound", "#"),
+    rule(r"(?<=[a-z][ ])\#(?=[?.!,;:]|\s*$)", "number", "#"),
     rule(r"(?<=\w[ ])_(?=[ ]\w)", "underscore", "_"),
     rule(_PER, " per ", "/"),
     rule(r"(?<=[a-z])/(?P<unit>mo|yr|wk|hr)(?!\w)\.?", lambda match: f" per {PER[match['unit']]}", "/"),

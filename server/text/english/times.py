@@ -81,6 +81,8 @@ _ZONES = (
 _ZONE = (
     rf"(?:(?<=[a-z.])[ ]|(?<!\w)(?=(?:UTC|GMT)[+−-]\d))(?P<zone>{_ZONES})(?:(?P<offset>[+−-]\d{{1,2}})(?::?00)?)?(?!\w)"
 )
+_COUNTDOWN = r"(?<![\w-])T[-−](?=\d{1,3}[ ](?:seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|and)\b)"
+"""T-10 minutes."""
 _NETWORKS = rf"(?<![\w.:,$£€/\-])(?P<east>{_TIME})/(?P<central>{_TIME})[Cc](?!\w)"
 """8/7c: the hour of a show in two time zones."""
 _UNITS = {"d": "day", "h": "hour", "m": "minute", "s": "second"}
@@ -292,6 +294,7 @@ RULES: tuple[Rule, ...] = (
     rule(_BARE_RANGE, _hour_range, "digit a"),
     rule(_BARE_HALF, _bare_half, "digit a"),
     rule(_NETWORKS, lambda match: f"{_hours(match['east'])}, {_hours(match['central'])} C", "unit/digit"),
+    rule(_COUNTDOWN, "T minus ", ("T-", "T−")),
     rule(_MILITARY_RANGE, _military_range, "digit-"),
     rule(_PACE, lambda match: f" per {_PACES[match['unit']]}", "digit:"),
     rule(_DOTTED_FOR, lambda match: clock(int(match["hour"]), int(match["minute"])), "digit am"),

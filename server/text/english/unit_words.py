@@ -119,6 +119,10 @@ NEEDS_SPACE = {"K"}
 PER = {
     "h": "hour",
     "hr": "hour",
+    "hour": "hour",
+    "night": "night",
+    "meal": "meal",
+    "game": "game",
     "s": "second",
     "sec": "second",
     "min": "minute",

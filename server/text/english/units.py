@@ -306,7 +306,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         _PAIR,
         lambda match: f"{match['space']}{match['unit']}{' to' if match['to'] else ','} ",
-        ("unit/digit", "-digit"),
+        ("unit/digit", "unit-digit"),
     ),
     rule(_STONE, _stone, "digit st"),
     rule(_DEGREES, _degrees, ("°", "º", "degree", "degrees"), ignore_case=True),

@@ -14,7 +14,7 @@ _DOMAINS = (
     "io ai co tv uk us eu ca au nz ie de fr es it nl be ch at se no dk fi pl pt cz gr ru ua jp cn kr br mx ar cl za "
     "il tr id sg hk tw me ly fm gg sh so to cc ws la im in"
 ).split()
-_WORD_DOMAINS = frozenset("at be so to no me it us in is la im co".split())
+_WORD_DOMAINS = frozenset("at be so to no me it us in is la im".split())
 """Top-level domains that are also words, as in "Stop.it" with a missing space. They need ``www.`` or a path."""
 _SPOKEN_DOMAINS = {"co": "co", "me": "me", "so": "so", "to": "to", "io": "I O", "mil": "mil", "int": "int"}
 _SYMBOLS = {
@@ -63,8 +63,8 @@ _HASHTAG = r"""
 """
 _CODE = r"(?<![\w&#])\#(?P<code>(?=[A-Z\d]*\d[A-Z])(?![\dA-F]{6}(?!\w))[A-Z\d]{4,12})(?!\w)"
 """A code of capitals and digits: #QX81T."""
-_DASHED_CODE = r"(?<![\w&#])\#(?P<letters>[A-Z]{2,5})-(?P<digits>\d{2,8})(?![\w\-])"
-"""#CS-20931."""
+_DASHED_CODE = r"(?<![\w&#])\#(?P<letters>[A-Z]{2,5})-(?P<digits>\d{2,8}(?:-\d{1,8}){0,2})(?![\w\-])"
+"""#CS-20931. A word is a hashtag: #COVID-19."""
 _MENTION = r"(?<![\w@.])@(?P<name>[A-Za-z][\w]{0,49}(?:[.\-]\w{1,49}){0,3})"
 _PROMPT = (
     r"(?<![\w.+\-@])(?P<user>[a-z_][\w\-]{0,31})@(?P<host>[\w.\-]{1,63}):(?P<folder>[~/][\w/.\-~]{0,99})[$\#](?=[ ])"
@@ -142,27 +142,30 @@ def _hashtag(match: re.Match[str]) -> str:
     return f"hashtag {words.lower() if not any(map(str.isupper, match['tag'][1:])) else _lowered(words)}"
 
 
+def _dashed_code(match: re.Match[str]) -> str:
+    if letters.is_word(match["letters"]) and len(match["digits"]) <= len("19"):
+        return f"hashtag {match['letters'].lower()} {numbers.cardinal(int(match['digits']))}"
+    return f"number {letters.spell(match['letters'])} {numbers.digits(match['digits'])}"
+
+
 def _lowered(words: str) -> str:
     """Return ``words`` in lower case, except single letters."""
     return " ".join(word if len(word) == 1 else word.lower() for word in words.split())
 
 
 def _forum(match: re.Match[str]) -> str:
-    """Return the beginning of a name on Reddit: u/spez, r/all."""
-    return f"{match['kind'].upper()} slash "
+    """Return a name on Reddit: u/spez, r/AskReddit."""
+    name = match["name"]
+    return f"{match['kind'].upper()} slash {speak_words(name) if re.search('[a-z][A-Z]', name) else name}"
 
 
 RULES: tuple[Rule, ...] = (
     rule(_CODE, lambda match: f"number {letters.spell(' '.join(match['code']))}", "#"),
-    rule(
-        _DASHED_CODE,
-        lambda match: f"number {letters.spell(match['letters'])} {numbers.digits(match['digits'])}",
-        "#",
-    ),
+    rule(_DASHED_CODE, _dashed_code, "#"),
     rule(_PROMPT, _prompt, "@"),
     rule(_MAIL, _mail, "@"),
     rule(_URL, _url, ("dotted", "://", "localhost:")),
     rule(_HASHTAG, _hashtag, "#"),
-    rule(r"(?<![\w/.\-])(?P<kind>[ur])/(?=[A-Za-z]\w{2,20}(?![\w/]))", _forum, ("u/", "r/")),
+    rule(r"(?<![\w/.\-])(?P<kind>[ur])/(?P<name>[A-Za-z]\w{2,20})(?![\w/])", _forum, ("u/", "r/")),
     rule(_MENTION, lambda match: f"at {speak_pieces(match['name'])}", "@"),
 )

@@ -146,3 +146,48 @@ def test_a_street_before_a_number_or_another_sentence_is_a_street() -> None:
     check("I live at 123 Main St. 555-0199", "i live at one twenty three main street five five five zero one nine nine")
     assert spoken("Visit 5 Main St. Call me.", "english").text == "Visit five Main Street. Call me."
     assert spoken("Meet St. Mark there.", "english").text == "Meet Saint Mark there."
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("The slope is -2/3.", "the slope is minus two thirds"),
+        ("Take pages 2-2/3.", "take pages two and two thirds"),
+        ("12/4=3", "twelve divided by four equals three"),
+        ("3/4 = 0.75", "three quarters equals zero point seven five"),
+        ("sin(30°) = 0.5", "sine of thirty degrees equals zero point five"),
+        ("Sin City", "sin city"),
+        ("It uses ES2022.", "it uses e s twenty twenty two"),
+        ("T-10 minutes to launch", "t minus ten minutes to launch"),
+        ("The T-34 tank", "the t thirty four tank"),
+        ("Jan '22 vs. Sept. '23", "january twenty two versus september twenty three"),
+        ("The $64,000 question", "the sixty four thousand dollar question"),
+        ("It needs 7-8 hrs/night.", "it needs seven to eight hours per night"),
+        ("Take Hwy. 101 N. there.", "take highway one oh one north there"),
+    ],
+)
+def test_numbers_with_signs_letters_and_nouns(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("See docs/index.md#setup.", "see docs slash index dot m d hash setup"),
+        ("My site is ana-design.co", "my site is ana dash design dot co"),
+        ("Ask on r/AskReddit or r/python.", "ask on r slash ask reddit or r slash python"),
+        ("#COVID-19 update", "hashtag covid nineteen update"),
+        ("Invoice #INV-2024-0031", "invoice number i n v two zero two four zero zero three one"),
+        ("What's your order #?", "whats your order number"),
+        ("Press # to finish.", "press pound to finish"),
+        ("wdym? tysm", "what do you mean thank you so much"),
+        ("The Rt. Hon. Boris J.", "the right honorable boris j"),
+    ],
+)
+def test_addresses_tags_and_abbreviations(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+def test_a_fraction_after_a_colon_keeps_its_space() -> None:
+    assert spoken("Mix: ½ cup oil", "english").text == "Mix: one half cup oil."
+    assert spoken("Mix 2 ½ cups.", "english").text == "Mix two and a half cups."
