@@ -271,6 +271,7 @@ EARLY: tuple[Rule, ...] = (
     ),
     rule(r"(?<=\bper[ ])gal\.", "gallon", "gal."),
     rule(r"(?<=\bnot[ ])incl\b\.?|(?<!\w)incl\b\.?(?=\s*(?:[),;]|$))", "included", ("incl",)),
+    rule(r"(?<![\w/])[uU]/(?=\d{1,2}s?(?![\w/]))", "under ", ("u/", "U/")),
     rule(r"(?<!\w)AA(?P<third>A)?(?=[ ](?:cells?|(?:rechargeable[ ])?batter(?:y|ies)|size))", _battery, "AA"),
 )
 """Run before numbers are put into words."""

@@ -103,6 +103,7 @@ SOUNDS: dict[str, str] = {
     "VO2": "V O two",
     "2nite": "tonight",
     "b4": "before",
+    "g2g": "got to go",
     "gr8": "great",
     "l8r": "later",
     "m8": "mate",

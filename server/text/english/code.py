@@ -207,6 +207,10 @@ _DASHED = r"""
     (?: (?<![^\s(\[`=|/]) | (?<=[\s(\[,=/]["']) | (?<=^["']) ) --[a-zA-Z][\w\-]{0,40} (?![\w\-]|'\w)
   | (?<=[^\s.?!\]][ ]) -[a-zA-Z]{1,2} (?![\w\-])
 """
+_CALL_LESS = rf"""
+    (?P<call>(?<![\w.]){_NAME}\((?!e?s\))[\w.,\[\]]{{0,40}}\)) [ ]-[ ] (?=\d|[a-z_][\w.]{{0,40}}[ ]?[(\[)\]+*/])
+"""
+"""len(rows) - 1. After "foo() - Returns 1" follows what it does."""
 _MODE = (
     r"(?<!\w)(?P<command>chmod[ ](?:-R[ ])?|umask[ ]|mode[ ](?=0|[4-7][0-7]{2}(?!\w)))(?P<mode>[0-7]{3,4})(?!\w|[.,]\d)"
 )
@@ -265,6 +269,7 @@ RULES: tuple[Rule, ...] = (
     rule(_MODE, lambda match: match["command"] + numbers.digits(match["mode"]), ("chmod", "umask", "mode")),
     rule(_PIPED, " pipe ", " | "),
     rule(_UNION, " or ", " | "),
+    rule(_CALL_LESS, r"\g<call> minus ", "call"),
     rule(_CALL, _call, "call"),
     rule(_INDEXED, lambda match: speak_code(match[0]), "call"),
     rule(_SNAKE, lambda match: identifier(match[0]), "_"),

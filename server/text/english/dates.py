@@ -67,7 +67,8 @@ _DAY_END = lazy(rf"(?<!\w){MONTH}[ ]\d{{1,2}}$", re.VERBOSE)
 _MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?{_YEAR}(?![\w%]|[.,:]\d)"
 _SLASHED = rf"""
     (?P<before>
-        \b(?: (?i:(?<=/[123]\d[ ])and|on|rsvp[ ]by|by|until|till|since|due|dates?:?|dated|from|before|after
+        \b(?: (?i:(?<=/[123]\d[ ])(?:and|to|through|thru)|on|cob|eod|rsvp[ ]by|by
+              |until|till|since|due|dates?:?|dated|from|before|after
               |week[ ]of|avail(?:able|\.)?|seen|arrived|sent:|born
               |ordered|delivered|shipped|trip|exam|deadline:?
               |start(?:s|ing)?|begin(?:s|ning)?|end(?:s|ing)?|expires?|notes(?=[ ]\d+/\d+:))

@@ -28,6 +28,12 @@ _WIND = r"""
     (?P<wind>(?:[NS]|[NESW](?=[NS]))?[NS][EW])(?!\w)
 """
 """Wind NNW."""
+_FROM_PLACE = r"""
+    (?P<before> \d[ ]?(?:mi|km|m|ft|yds?|mins?|hrs?)\b\.?[ ]
+      | \b(?:miles?|kilometers|meters|feet|yards|blocks?|minutes|hours|just)[ ] )
+    (?P<wind>[NS]?[EW]|[NS])\.? (?=[ ]of[ ])
+"""
+"""3 mi. N of town."""
 _PLACES: dict[str, str] = {
     "N": "Korea|Carolina|Dakota|Ireland|Macedonia|Yorkshire|Hollywood|Africa|America",
     "S": "Korea|Carolina|Dakota|Africa|America|Sudan|Yorkshire|Wales",
@@ -58,6 +64,7 @@ RULES: tuple[Rule, ...] = (
     rule(_ROUTE, lambda match: f"{match['road']} {_DIRECTIONS[match['direction']].lower()}", "digit direction"),
     rule(_POSITION, _position, ("°", "º")),
     rule(_WIND, _wind, "capitals"),
+    rule(_FROM_PLACE, _wind, (" of ",)),
     rule(_DIRECTION, lambda match: _DIRECTIONS[match["direction"]], ("digit direction", "ordinal digit")),
     rule(
         _REGION,

@@ -200,6 +200,12 @@ RULES: tuple[Rule, ...] = (
     rule(_PERSON, _person, "roman"),
     rule(_PART, _part, "roman"),
     rule(_COUNTED_RULE, _counted, frozenset((*_COUNTED.split("|"), "no")), ignore_case=True),
+    rule(
+        r"(?P<before>\b(?i:volume|part|book|chapter|act|episode|season|phase|session)[ ][a-z-]+[ ]of[ ])"
+        r"(?P<roman>I{2,3}|IV|VI{1,3}|IX)(?![\w'])",
+        lambda match: match["before"] + numbers.cardinal(value(match["roman"])),
+        "roman",
+    ),
     rule(_CASE, lambda match: match["word"] + numbers.cardinal(value(match["roman"])), "roman"),
     rule(_CENTURY, lambda match: numbers.ordinal(value(match["roman"])), "roman"),
     rule(_OTHER, _other, "roman"),

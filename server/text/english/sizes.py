@@ -25,6 +25,10 @@ _FOOT_ALONE = r"""
     (?=[ ](?:long|wide|tall|high|deep|apart|above|below|from[ ]the[ ][a-z]+)\b)
 """
 _FOOT_IN_BRACKETS = r"(?<=\()(?P<number>\d+)'(?=\))|^(?P<alone>\d{1,2})'(?=[.!?]?\s*$)"
+_FOOT_THOUSANDS = r"(?<![\w.'])(?P<number>\d{1,3}(?:,\d{3})+)'(?!\w)"
+"""35,000'."""
+_BY = r"(?P<side>\d[ ]?(?:ft|in|cm|mm|m|yd)\b\.?)[ ]?[x×][ ]?(?=\d)"
+"""10 ft. x 12 ft."""
 _FOOT_END = r"(?P<verb>(?:\bis|'s|\bare|'m|'re)[ ])(?P<number>[3-7])'(?=[.!?]?\s*$)"
 """She's 5'."""
 _CRATE = r"(?<![\w.])(?P<long>\d+)[ ]?L[ ]?[x×][ ]?(?P<wide>\d+)[ ]?W(?:[ ]?[x×][ ]?(?P<high>\d+)[ ]?H)?(?!\w)"
@@ -121,6 +125,8 @@ def _side(text: str) -> str:
 
 EARLY: tuple[Rule, ...] = (
     rule(_MATCH_MINUTE, _match_minute, "digit mark"),
+    rule(_FOOT_THOUSANDS, lambda match: f"{numbers.number(match['number'])} feet", "digit mark"),
+    rule(_BY, r"\g<side> by ", (" x ", "×")),
     rule(_CRATE, _crate, "digit unit"),
     rule(_LUMBER, _lumber, "digit x"),
     rule(_FOOT_SIZES, _foot_sizes, "digit mark"),

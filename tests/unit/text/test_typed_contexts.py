@@ -191,3 +191,26 @@ def test_addresses_tags_and_abbreviations(typed: str, said: str) -> None:
 def test_a_fraction_after_a_colon_keeps_its_space() -> None:
     assert spoken("Mix: ½ cup oil", "english").text == "Mix: one half cup oil."
     assert spoken("Mix 2 ½ cups.", "english").text == "Mix two and a half cups."
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("It is 3 mi. N of town.", "it is three miles north of town"),
+        ("He ran 3 mi. Then he slept.", "he ran three miles then he slept"),
+        ("He lives just NE of Reno.", "he lives just northeast of reno"),
+        ("It is 10 ft. x 12 ft.", "it is ten feet by twelve feet"),
+        ("We flew at 35,000'.", "we flew at thirty five thousand feet"),
+        ("It runs len(rows) - 1 times.", "it runs len rows minus one times"),
+        ("Tickets (adults) - 5 dollars", "tickets adults five dollars"),
+        ("Pick the item(s) - 5 at most.", "pick the items five at most"),
+        ("Call foo() - it returns one.", "call foo it returns one"),
+        ("Volume I of III", "volume one of three"),
+        ("A bag of IV fluids", "a bag of i v fluids"),
+        ("It runs from 12/24 to 1/2.", "it runs from december twenty fourth to january second"),
+        ("Cut it from 3/4 to 1/2.", "cut it from three quarters to one half"),
+        ("Kids u/12 eat free.", "kids under twelve eat free"),
+    ],
+)
+def test_distances_and_sizes_and_dates_beside_each_other(typed: str, said: str) -> None:
+    check(typed, said)
