@@ -14,7 +14,7 @@ NOT_NOUNS = (
 )
 SIZE_WORDS = "long|high|tall|wide|deep|thick|old|apart|off|down|up|north|south|east|west"
 _ARTICLE = lazy(r"(?<!\w)[Aa]n?[ ]$")
-_DETERMINER = lazy(r"(?:\b(?:an?|the|its|their|his|her|our|this|that|new)|'s)[ ]$", re.IGNORECASE)
+_DETERMINER = lazy(r"(?:\b(?:an?|the|its|their|my|your|his|her|our|this|that|new)|'s)[ ]$", re.IGNORECASE)
 _NOUN = lazy(rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS})\b)(?:[a-z]{{3}}|[A-Z][\w-])")
 _KINDS = (
     "external|internal|portable|hard|flash|thumb|USB|SD|micro|memory|lithium|lead[ -]acid|car|garden|extension|power"
@@ -23,11 +23,11 @@ _KINDS = (
 """Words between a measure and the thing that it describes: "a 2TB external drive"."""
 _THINGS = (
     "adapters?|adaptors?|apartments?|bags?|bands?|barrels?|batter(?:y|ies)|beams?|bits?|boards?|boats?|bolts?|bottles?"
-    "|boxe?s?|breakers?|buckets?|bulbs?|burgers?|cables?|cans?|capsules?|cards?|cartons?|chargers?|circuits?|condos?"
+    "|boxe?s?|breakers?|buckets?|bulbs?|burgers?|cables?|cans?|capsules?|cards?|cartons?|ceilings?|chargers?|circuits?|condos?"
     "|containers?|cords?|cylinders?|dash|detours?|diesel|displays?|drives?|dumbbells?|engines?|fences?|fields?|freestyle"
     "|fuses?|gusts?|heaters?|hikes?|homes?|hoses?|houses?|hurdles|hybrid|injections?|jars?|jugs?|kettlebells?|kegs?"
     "|ladders?|lamps?|lens(?:es)?|limits?|loops?|lots?|modules?|monitors?|motors?|nails?|outlets?|packs?"
-    "|packages?|panels?|pills?|pipes?|pistols?|planks?|plates?|pots?|processors?|races?|radius|relays?|rifles?|rolls?"
+    "|packages?|panels?|pills?|pipes?|pistols?|planks?|plates?|poles?|pots?|processors?|races?|radius|relays?|rifles?|rolls?"
     "|roasts?|ropes?|runs?|sacks?|screens?|screws?|sharks?|sidewalks?|skillets?|snakes?|sockets?|sprints?|steaks?|sticks?"
     "|SSDs?|HDDs?|tablets?|tanks?|tins?|trailers?|treks?|trees?|trucks?|tubes?|tubs?|turbos?|turkeys?|TVs?|V(?:6|8|10|12)"
     "|vials?|walks?|walls?|waves?|winds?|wires?|wrench(?:es)?|yachts?|zones?"
@@ -35,6 +35,15 @@ _THINGS = (
 """Things that a measure describes also without an article. None is a substance: "250 ml water" has milliliters."""
 _THING = lazy(rf"[ ](?:(?:{_KINDS})[ ])?(?:{_THINGS})(?!\w|'\w)")
 _ELECTRIC = "fuse breaker circuit outlet socket plug charger".split()
+_LASTING = (
+    "clips?|commutes?|contracts?|countdown|deadlines?|flights?|intervals?|layovers?|leases?|meetings?|mortgages?|periods?|"
+    "sentences?|sessions?|shifts?|terms?|timers?|tours?|trips?|videos?|warrant(?:y|ies)|windows?|workouts?"
+)
+_AFTER_TIME = lazy(rf"[ ](?:{_LASTING})(?!\w|'\w)")
+_AFTER_THE_TIME = lazy(
+    rf"[ ](?:{_LASTING}|breaks?|calls?|delays?|drills?|drives?|marks?|naps?|rides?|runs?|waits?|walks?)(?!\w|'\w)"
+)
+"""What a duration describes after "the". Without it, the verbs among them begin a clause: "after 5 min run the tap"."""
 _TIMES = frozenset("s sec secs min mins h hr hrs wk wks mo mos yr yrs ms".split())
 _PRICED = (
     "bill|note|coin|gift|ticket|fee|fine|voucher|coupon|card|deal|discount|deposit|loan|bonus|tip|prize|donation|menu|"
@@ -70,7 +79,10 @@ def measure(text: str, start: int, end: int, unit: str = "") -> bool:
         return False
     if _ARTICLE.search(text, max(0, start - 3), start):
         return True
-    return unit not in _TIMES and _THING.match(text, end) is not None
+    if unit.rstrip(".") in _TIMES:
+        determined = _DETERMINER.search(text, max(0, start - 8), start)
+        return (_AFTER_THE_TIME if determined else _AFTER_TIME).match(text, end) is not None
+    return _THING.match(text, end) is not None
 
 
 def amount(text: str, start: int, end: int, *, article: bool, large: bool) -> bool:

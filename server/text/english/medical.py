@@ -102,6 +102,11 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<=yo[ ][MF][ ])c/o(?!\w)|(?<=y/o[ ][MF][ ])c/o(?!\w)", "complains of", "c/o"),
     rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)(?=[ ][A-Za-z])", "-year-old", ("yo", "y/o", "y.o.")),
     rule(r"\b(?P<before>[Aa]n?[ ]\d{1,3})[ -]?y/?o(?![\w-])", r"\g<before>-year-old", ("yo", "y/o", "y.o.")),
+    rule(
+        r"\b(?P<before>(?:[Aa]n?|[Mm]y|[Tt]he|[Hh]is|[Hh]er|[Oo]ur|[Tt]heir|[Yy]our)[ ]\d{1,3})[ -]?yrs?\.?[ -]old\b",
+        r"\g<before>-year-old",
+        ("yr", "yrs"),
+    ),
     rule(r"(?<=\d)(?:[ -]?y/?o(?![\w-])|[ ]y\.o\.)", " years old", ("yo", "y/o", "y.o.")),
     rule(
         r"\b(?P<word>[Ss]tage[ ])(?P<number>IV|I{1,3})(?P<letter>[A-C])(?!\w)",

@@ -207,6 +207,10 @@ _NEGATIVE = r"""
     \((?P<amount>[$€£][\d.,]+(?:[KkMBT]|bn)?)\)
 """
 """The negative amount of a balance sheet: "a loss of ($2.4M)"."""
+_TWICE = rf"""
+    [$€£] (?=\d[\d,]{{0,15}}(?:\.\d)?(?:[ ]?(?:{"|".join(SCALE_WORDS)}|[KkMBb]|bn))?[ -](?:dollars?|pounds|euros)\b)
+"""
+"""A symbol whose currency is also a word: $5 million dollars."""
 _FOR = r"(?<![\w./$£€,])(?P<count>\d{1,2})/(?=[$£€]\d)"
 """3/$10: three for ten dollars."""
 _SHILLINGS = r"""
@@ -311,6 +315,7 @@ def _shillings(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(_TWICE, "", ("dollar", "dollars", "pounds", "euros")),
     rule(r"(?<=\d)/\$(?=[\s.,;)]|$)", " per dollar", "/$"),
     rule(_FOR, lambda match: f"{numbers.cardinal(int(match['count']))} for ", ("/$", "/£", "/€")),
     rule(_SHILLINGS, _shillings, "£"),

@@ -81,7 +81,9 @@ _ZONES = (
 _ZONE = (
     rf"(?:(?<=[a-z.])[ ]|(?<!\w)(?=(?:UTC|GMT)[+−-]\d))(?P<zone>{_ZONES})(?:(?P<offset>[+−-]\d{{1,2}})(?::?00)?)?(?!\w)"
 )
-_COUNTDOWN = r"(?<![\w-])T[-−](?=\d{1,3}[ ](?:seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|and)\b)"
+_COUNTDOWN = (
+    r"(?<![\w-])T[-−](?=\d{1,3}[ ](?:seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|and[ ]counting)\b)"
+)
 """T-10 minutes."""
 _NETWORKS = rf"(?<![\w.:,$£€/\-])(?P<east>{_TIME})/(?P<central>{_TIME})[Cc](?!\w)"
 """8/7c: the hour of a show in two time zones."""
@@ -269,6 +271,12 @@ def _military(match: re.Match[str]) -> str:
     return f"{head} {numbers.cardinal(minute) if minute else 'hundred'} hours"
 
 
+def _networks(match: re.Match[str]) -> str:
+    """Return two hours of which the second is one less. Others are a fraction of a cup: 3/4c."""
+    east, central = (int(match[name].partition(":")[0]) for name in ("east", "central"))
+    return f"{_hours(match['east'])}, {_hours(match['central'])} C" if east - central == 1 else match[0]
+
+
 def _mixed_range(match: re.Match[str]) -> str:
     """Return a range of times of which at least one has minutes."""
     if ":" not in match[0]:
@@ -293,7 +301,7 @@ def _bare_half(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(_BARE_RANGE, _hour_range, "digit a"),
     rule(_BARE_HALF, _bare_half, "digit a"),
-    rule(_NETWORKS, lambda match: f"{_hours(match['east'])}, {_hours(match['central'])} C", "unit/digit"),
+    rule(_NETWORKS, _networks, "unit/digit"),
     rule(_COUNTDOWN, "T minus ", ("T-", "T−")),
     rule(_MILITARY_RANGE, _military_range, "digit-"),
     rule(_PACE, lambda match: f" per {_PACES[match['unit']]}", "digit:"),

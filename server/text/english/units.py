@@ -47,7 +47,7 @@ _COOKS = {
 }
 _KITCHEN = rf"""
     (?=[\d.½⅓⅔¼¾⅛⅜⅝⅞])
-    (?<![\w.,/]) (?P<number>{FRACTION}|{NUMBER}) [ ] (?P<unit>{"|".join(_COOKS)})\b\.? (?=[ ](?:{_FOOD})\b)
+    (?<![\w.,/]) (?P<number>{FRACTION}|{NUMBER}) [ ]? (?P<unit>{"|".join(_COOKS)})\b\.? (?=[ ](?:{_FOOD})\b)
 """
 """1 t vanilla, 2 c sugar."""
 _DOSE = r"""

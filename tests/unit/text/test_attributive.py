@@ -20,6 +20,10 @@ from .readings import words
         ('Two 27" monitors', "two twenty seven inch monitors"),
         ("The 20A breaker tripped.", "the twenty amp breaker tripped"),
         ("They sailed a 10 m-long boat.", "they sailed a ten meter long boat"),
+        ("My 3 hr meeting is over.", "my three hour meeting is over"),
+        ("The 30 min wait was worth it.", "the thirty minute wait was worth it"),
+        ("It is a 2 hr flight.", "it is a two hour flight"),
+        ("My 2 yr old son sings.", "my two year old son sings"),
     ],
 )
 def test_a_measure_that_describes_a_noun_is_singular(typed: str, said: str) -> None:
@@ -31,6 +35,8 @@ def test_a_measure_that_describes_a_noun_is_singular(typed: str, said: str) -> N
     [
         ("Add 250 ml water.", "add two hundred fifty milliliters water"),
         ("After 5 min run the tap.", "after five minutes run the tap"),
+        ("He is 2 yrs old.", "he is two years old"),
+        ("Add 3/4c sugar and 2c milk.", "add three quarters cup sugar and two cups milk"),
         ("The walk is 5 km long.", "the walk is five kilometers long"),
         ("It needs 12 V and 2 A.", "it needs twelve volts and two a"),
         ("I walked 5 km to the house.", "i walked five kilometers to the house"),
@@ -64,6 +70,9 @@ def test_an_amount_that_describes_a_noun_is_singular(typed: str, said: str) -> N
         ("They made $5 Million in Sales.", "they made five million dollars in sales"),
         ("It rose from $65k to $82k.", "it rose from sixty five thousand to eighty two thousand dollars"),
         ("It rose from $2 to $3.", "it rose from two to three dollars"),
+        ("It costs $5 million dollars.", "it costs five million dollars"),
+        ("They bought $2 million dollar homes.", "they bought two million dollar homes"),
+        ("It costs $2.50 in dollars.", "it costs two dollars and fifty cents in dollars"),
         ("It costs $2M-$3M.", "it costs two to three million dollars"),
     ],
 )

@@ -160,6 +160,7 @@ def test_a_street_before_a_number_or_another_sentence_is_a_street() -> None:
         ("It uses ES2022.", "it uses e s twenty twenty two"),
         ("T-10 minutes to launch", "t minus ten minutes to launch"),
         ("The T-34 tank", "the t thirty four tank"),
+        ("The T-34 and the Tiger", "the t thirty four and the tiger"),
         ("Jan '22 vs. Sept. '23", "january twenty two versus september twenty three"),
         ("The $64,000 question", "the sixty four thousand dollar question"),
         ("It needs 7-8 hrs/night.", "it needs seven to eight hours per night"),
