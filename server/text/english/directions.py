@@ -7,6 +7,7 @@ import re
 from server.text.english import numbers
 from server.text.english.addresses import NTH, STREETS
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _DIRECTIONS = {"N": "North", "S": "South", "E": "East", "W": "West"}
 _DIRECTION = rf"""
@@ -28,12 +29,11 @@ _WIND = r"""
     (?P<wind>(?:[NS]|[NESW](?=[NS]))?[NS][EW])(?!\w)
 """
 """Wind NNW."""
-_FROM_PLACE = r"""
-    (?P<before> \d[ ]?(?:mi|km|m|ft|yds?|mins?|hrs?)\b\.?[ ]
-      | \b(?:miles?|kilometers|meters|feet|yards|blocks?|minutes|hours|just)[ ] )
-    (?P<wind>[NS]?[EW]|[NS])\.? (?=[ ]of[ ])
-"""
+_FROM_PLACE = r"[ ](?P<wind>[NS]?[EW]|[NS])\.?(?=[ ]of[ ])"
 """3 mi. N of town."""
+_DISTANCE_BEFORE = lazy(
+    r"(?:\d ?(?:mi|km|m|ft|yds?|mins?|hrs?)\.?|\b(?:miles?|kilometers|meters|feet|yards|blocks?|minutes|hours|just))$"
+)
 _PLACES: dict[str, str] = {
     "N": "Korea|Carolina|Dakota|Ireland|Macedonia|Yorkshire|Hollywood|Africa|America",
     "S": "Korea|Carolina|Dakota|Africa|America|Sudan|Yorkshire|Wales",
@@ -47,8 +47,18 @@ _REGION = rf"(?<![\w.&'-])(?<!\b[A-Z]\.[ ])(?!E[ ])(?P<direction>{_DIVIDED})\.?"
 
 
 def _wind(match: re.Match[str]) -> str:
-    first, *others = (_DIRECTIONS[each].lower() for each in match["wind"])
-    return f"{match['before']}{first}{'-' if len(others) > 1 else ''}{''.join(others)}"
+    return match["before"] + _point(match["wind"])
+
+
+def _from_place(match: re.Match[str]) -> str:
+    distance = _DISTANCE_BEFORE.search(match.string, max(0, match.start() - 16), match.start())
+    return f" {_point(match['wind'])}" if distance else match[0]
+
+
+def _point(wind: str) -> str:
+    """Return a point of the compass in words: NE is "northeast", NNW "north-northwest"."""
+    first, *others = (_DIRECTIONS[each].lower() for each in wind)
+    return f"{first}{'-' if len(others) > 1 else ''}{''.join(others)}"
 
 
 def _position(match: re.Match[str]) -> str:
@@ -64,7 +74,7 @@ RULES: tuple[Rule, ...] = (
     rule(_ROUTE, lambda match: f"{match['road']} {_DIRECTIONS[match['direction']].lower()}", "digit direction"),
     rule(_POSITION, _position, ("°", "º")),
     rule(_WIND, _wind, "capitals"),
-    rule(_FROM_PLACE, _wind, (" of ",)),
+    rule(_FROM_PLACE, _from_place, (" of ",)),
     rule(_DIRECTION, lambda match: _DIRECTIONS[match["direction"]], ("digit direction", "ordinal digit")),
     rule(
         _REGION,
