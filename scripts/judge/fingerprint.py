@@ -15,7 +15,8 @@ def fingerprint(checkpoint: Path) -> str:
         (checkpoint, "*"),
         (ROOT / "engine", "*.py"),
         (ROOT / "server" / "guards", "*.py"),
-        (ROOT / "server" / "alignment", "*"),
+        (ROOT / "server" / "alignment", "*.py"),
+        (ROOT / "server" / "alignment", "*.npz"),
     ):
         for file in sorted(path for path in folder.rglob(pattern) if path.is_file()):
             digest.update(str(file.relative_to(folder)).encode())

@@ -44,10 +44,7 @@ class Aligner:
         return alignment.finish(complete=complete)
 
     def fit(self, samples: NDArray[np.int16], text: str) -> Fit:
-        """Return how well complete speech fits ``text``. samples: int16 at 24 kHz.
-
-        Needs memory for each pair of a frame (10 ms) and a letter, 30 MB for 20 s of speech.
-        """
+        """Return how well complete speech fits ``text``. samples: int16 at 24 kHz."""
         encoder = FrameEncoder(self._network)
         return fit(self._network, np.concatenate([encoder.add(samples), encoder.finish()]), text)
 

@@ -19,6 +19,8 @@ _WINDOW = 30
 """Frames of speech whose mean log-probability is measured: 0.3 s, as long as a short word."""
 _FOREIGN = -6.0
 """Mean log-probability of a window below which it contains speech that is not in the text."""
+_BLOCK = 500
+"""Frames that are compared with all tokens at once, which bounds the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +29,15 @@ class Fit:
 
     Attributes:
         skipped: words that are missing in the speech.
-        inserted: whether the speech contains words that are not in the text, such as a repeated phrase.
+        inserted: about how many words the speech has that are not in the text, such as those of a repeated phrase.
     """
 
     skipped: tuple[str, ...]
-    inserted: bool
+    inserted: int
 
     @property
     def faults(self) -> int:
-        """Number of skipped words, plus one if words were inserted."""
+        """Number of words that are missing or were added."""
         return len(self.skipped) + self.inserted
 
 
@@ -47,13 +49,25 @@ def fit(network: Network, frames: Array, text: str) -> Fit:
     """
     words = words_of(text)
     if not words or not len(frames):
-        return Fit((), False)
+        return Fit((), 0)
     tokens = tokens_of(words)
-    rows = scores(frames, network.encode_tokens(tokens.ids), tokens.words < 0)
+    encoded, boundaries = network.encode_tokens(tokens.ids), tokens.words < 0
     viterbi = Viterbi(tokens.words)
-    viterbi.add(rows)
+    blocks = range(0, len(frames), _BLOCK)
+    for start in blocks:
+        viterbi.add(scores(frames[start : start + _BLOCK], encoded, boundaries))
     path = viterbi.rest()
-    return Fit(_skipped(words, tokens.words, path), _lowest_mean(rows[np.arange(len(path)), path]) < _FOREIGN)
+    on_path = np.concatenate([_scores_on(path, frames, start, encoded, boundaries) for start in blocks])
+    return Fit(_skipped(words, tokens.words, path), _inserted(on_path))
+
+
+def _scores_on(
+    path: NDArray[np.int64], frames: Array, start: int, encoded: Array, boundaries: NDArray[np.bool_]
+) -> Array:
+    """Return the log-probability of the path's token for each frame of the block that begins with ``start``."""
+    tokens = path[start : start + _BLOCK]
+    rows: Array = scores(frames[start : start + _BLOCK], encoded, boundaries)[np.arange(len(tokens)), tokens]
+    return rows
 
 
 def _skipped(words: list[str], owners: NDArray[np.int64], path: NDArray[np.int64]) -> tuple[str, ...]:
@@ -65,8 +79,10 @@ def _skipped(words: list[str], owners: NDArray[np.int64], path: NDArray[np.int64
     return tuple(words[index] for index in np.flatnonzero(missing))
 
 
-def _lowest_mean(values: Array) -> float:
-    """Return the lowest mean of ``_WINDOW`` consecutive values, or the mean of fewer values."""
-    width = min(_WINDOW, len(values))
+def _inserted(values: Array) -> int:
+    """Return about how many words are in frames with improbable ``values``."""
+    if len(values) < _WINDOW:
+        return 0
     sums = np.cumsum(np.concatenate([[0.0], values]))
-    return float((sums[width:] - sums[:-width]).min() / width)
+    foreign = int(np.sum((sums[_WINDOW:] - sums[:-_WINDOW]) / _WINDOW < _FOREIGN))
+    return -(-foreign // _WINDOW)

@@ -41,6 +41,11 @@ def words_of(text: str) -> list[str]:
     return [word for word in _WORD.findall(text) if any(map(str.isalnum, word))]
 
 
+def can_read(text: str) -> bool:
+    """Return whether each letter of ``text`` has a token of its own."""
+    return not any(_OTHER in _letters(word) for word in words_of(text))
+
+
 def tokens_of(words: list[str]) -> Tokens:
     """Return the tokens of ``words``, each with a letter or digit."""
     ids, owners = [_BOUNDARY_ID["edge"]], [-1]

@@ -107,6 +107,7 @@ class Viterbi:
         """Return the token at which the best path ends."""
         tokens = np.arange(self._begin, self._begin + self._width)
         ends = (self._words[tokens] == self._words.max(initial=-1)) | (tokens == len(self._words) - 1)
+        ends &= self._best > _IMPOSSIBLE / 2
         allowed = ends if to_end and ends.any() else np.ones_like(ends)
         return int(tokens[np.where(allowed, self._best, -np.inf).argmax()])
 

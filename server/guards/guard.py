@@ -85,7 +85,8 @@ class Guard:
         """Return what counts the wrong words of ``request``, if they can be told."""
         if self._words is None or not self._words.applies(request, self._engine.info.profile):
             return None
-        return partial(self._words.faults, request.text)
+        wait = not request.realtime and self._engine.info.device == "cpu"  # the same audio whatever the load is
+        return partial(self._words.faults, request.text, wait)
 
     def _holds_all(self, request: SpeechRequest) -> bool:
         """Return whether audio waits until its piece is complete: a very short one, which may be ``Fault.LONG``."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from engine.errors import EngineFailed, PoisonRequest
+from engine.errors import EngineError, EngineFailed, PoisonRequest
 from engine.protocol.engine import EngineStream
 from engine.protocol.request import AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest, Voice
 from engine.protocol.samples import has_audible
@@ -22,8 +22,6 @@ log = logging.getLogger("sonant.guards")
 
 _RETRIES = 2
 """How often a piece is made again."""
-_WORD_RETRIES = 4
-"""How often it is made again for ``Fault.WORDS``: texts that repeat themselves confuse the talker in most attempts."""
 _X_VECTOR_ONLY = "x-vector only (speech_failed)"
 _DESCRIPTIONS = {
     Fault.SILENT: "was silent",
@@ -48,6 +46,7 @@ class _DoubtfulAttempt:
     """A complete attempt that is sent if no better one follows. badness: seconds of speech, or wrong words."""
 
     badness: float
+    request: SpeechRequest
     chunks: deque[AudioChunk]
     completion: Completion
 
@@ -56,11 +55,11 @@ class GuardedStream:
     """The chunks of one piece. Holds them back while that is possible, to make a faulty piece again unheard.
 
     A piece that is still faulty after two more attempts, or after a part of it left, raises ApiError ``speech_failed``.
-    Wrong words have four more attempts.
     The last attempt for a voice that is cloned in context uses its x-vector only, which is more reliable.
     Of attempts that are only ``LONG``, the shortest is kept when no better one follows, and of those with wrong words
-    the one with the fewest. An attempt that is not wanted any more is cancelled in the engine. After ``cancel`` the
-    iteration ends. An attempt whose engine is lost or fails is submitted once more while its audio is held back.
+    the one with the fewest. It is also sent when time is up before the next attempt is complete, or when that fails.
+    An attempt that is not wanted any more is cancelled in the engine. After ``cancel`` the iteration ends. An attempt
+    whose engine is lost or fails is submitted once more while its audio is held back.
 
     Args:
         submit: starts an attempt: ``Engine.submit``.
@@ -125,18 +124,23 @@ class GuardedStream:
 
     async def _receive(self) -> None:
         """Receive a chunk or the end of the piece, or release what may not be held back any longer."""
-        seconds = self._hold_seconds() if self._held and self._audible and not self._released else None
+        waits = self._doubtful is not None or (bool(self._held) and self._audible)
+        seconds = self._hold_seconds() if waits and not self._released else None
         try:
             async with asyncio.timeout(None if seconds is None else max(0.0, seconds)) as timeout:
                 chunk = await anext(self._stream, None)
         except TimeoutError:
             if not timeout.expired():
                 raise
-            self._released = True
+            self._release()
             return
         except EngineFailed as error:
-            if self._released or self._resubmitted or isinstance(error, PoisonRequest):
+            final = self._released or self._resubmitted or isinstance(error, PoisonRequest)
+            if final and self._doubtful is None:
                 raise
+            if final:
+                self._release()
+                return
             self._resubmitted = True
             self._record.moves += 1
             self._begin(self._attempt_request)
@@ -152,7 +156,17 @@ class GuardedStream:
             self._on_audible()
         if self._audible and not self._released:
             seconds = self._hold_seconds()
-            self._released = seconds is not None and seconds <= 0
+            if seconds is not None and seconds <= 0:
+                self._release()
+
+    def _release(self) -> None:
+        """Send what there is: a complete attempt rather than the unfinished one."""
+        if self._doubtful is None:
+            self._released = True
+            return
+        self._stream.cancel()
+        self._held = self._doubtful.chunks
+        self._accept(self._doubtful.completion, self._doubtful.request)
 
     async def _end(self) -> None:
         completion = self._stream.completion
@@ -160,11 +174,13 @@ class GuardedStream:
         badness = self._check.activity.speech_seconds
         if fault is None and (wrong := await self._wrong_words(completion)):
             fault, badness = Fault.WORDS, wrong
+        if self._cancelled:
+            return
         if fault in _DOUBTS and not self._released:
-            attempt = _DoubtfulAttempt(badness, self._held, completion)
+            attempt = _DoubtfulAttempt(badness, self._attempt_request, self._held, completion)
             self._doubtful = min(self._doubtful or attempt, attempt, key=lambda each: each.badness)
         if fault is None or (fault in _DOUBTS and self._released):
-            self._accept(completion)
+            self._accept(completion, self._attempt_request)
         else:
             self._make_again(fault)
 
@@ -178,7 +194,10 @@ class GuardedStream:
         except TimeoutError:
             return 0
 
-    def _accept(self, completion: Completion) -> None:
+    def _accept(self, completion: Completion, request: SpeechRequest) -> None:
+        """End the piece with the attempt for ``request``."""
+        if _in_context(self._request) and not _in_context(request):
+            self._record.add_reference_change(_X_VECTOR_ONLY)
         self._completion = completion
         self._ended = self._released = True
 
@@ -189,11 +208,9 @@ class GuardedStream:
         seconds = self._check.activity.seconds
         what = f"speech {_DESCRIPTIONS[fault]}: {seconds:.1f} s of audio for {len(text)} characters"
         hopeless = _deterministic(self._request.sampling) or (fault is Fault.LENGTH and self._check.text_too_long)
-        retries = _WORD_RETRIES if fault is Fault.WORDS else _RETRIES
-        if self._released or hopeless or self._attempt >= retries:
+        if self._released or hopeless or self._attempt == _RETRIES:
             if self._doubtful is not None:
-                self._held = self._doubtful.chunks
-                self._accept(self._doubtful.completion)
+                self._release()
                 return
             self._record.fault = fault.value
             log.warning("id=%s %s; attempt %d, giving up", self._record.id, what, self._attempt + 1)
@@ -210,17 +227,26 @@ class GuardedStream:
         self._audible = False
         self._check = self._new_check()
         self._attempt_request = request
-        self._stream = self._submit(request)
+        try:
+            self._stream = self._submit(request)
+        except EngineError:
+            if self._doubtful is None:
+                raise
+            self._release()
 
     def _next_request(self, fault: Fault) -> SpeechRequest:
         """Return the request of the attempt that begins now, because of ``fault`` in the previous one."""
         sampling, voice = self._request.sampling, self._request.voice
-        if self._attempt == _RETRIES and fault not in _DOUBTS and voice is not None and voice.codes is not None:
+        if self._attempt == _RETRIES and fault not in _DOUBTS and voice is not None and _in_context(self._request):
             voice = Voice(voice.embedding)
             log.warning("id=%s attempt %d uses the x-vector of the voice only", self._record.id, self._attempt + 1)
-            self._record.add_reference_change(_X_VECTOR_ONLY)
         seed = retry_seed(sampling.seed, self._attempt)
         return replace(self._request, voice=voice, sampling=replace(sampling, seed=seed))
+
+
+def _in_context(request: SpeechRequest) -> bool:
+    """Return whether the voice is cloned in context."""
+    return request.voice is not None and request.voice.codes is not None
 
 
 def speech_failed(fault: Fault, attempts: int, request: SpeechRequest) -> ApiError:

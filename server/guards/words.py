@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from concurrent.futures import Executor
 
@@ -11,12 +12,15 @@ import numpy as np
 from engine.protocol.request import AudioChunk, SpeechRequest
 from engine.protocol.speech_profile import SpeechProfile
 from server.alignment.aligner import LANGUAGE, english_aligner
+from server.alignment.tokens import can_read
 from server.guards.expectation import is_very_short
 from server.text.language import text_language
 from server.text.patterns import lazy
 
+log = logging.getLogger("sonant.guards")
+
 _MOST_WAITING = 4
-"""Pieces that may wait for the aligner. Further ones are not checked, so that a busy server does not slow down."""
+"""Pieces that may wait for the aligner, of requests that cannot wait longer."""
 _LONGEST_TEXT = 1000
 """Characters of the longest text that is checked at once, which bounds the memory."""
 _NOT_WORDS = lazy(r"[^\s\w.,;:!?'\"’‘“”()…—–-]|[\d_]")
@@ -47,12 +51,19 @@ class WordCheck:
             and not is_very_short(text)
             and len(text) <= _LONGEST_TEXT
             and _NOT_WORDS.search(text) is None
+            and can_read(text)
             and text_language(request.language, text, profile.languages) == LANGUAGE
         )
 
-    async def faults(self, text: str, chunks: Sequence[AudioChunk]) -> int:
-        """Return the number of words that are missing, plus one if words were repeated; 0 if the aligner is busy."""
-        if self._waiting >= _MOST_WAITING:
+    async def faults(self, text: str, wait: bool, chunks: Sequence[AudioChunk]) -> int:
+        """Return about how many words are missing in a piece or were added to it.
+
+        Args:
+            text: of the piece.
+            wait: whether to wait for a busy aligner. Otherwise the result is then 0.
+            chunks: all of the piece.
+        """
+        if self._waiting >= _MOST_WAITING and not wait:
             return 0
         self._waiting += 1
         try:
@@ -60,5 +71,8 @@ class WordCheck:
             return await asyncio.get_running_loop().run_in_executor(
                 self._thread, lambda: english_aligner().fit(samples, text).faults
             )
+        except Exception:  # the speech is good for all we know
+            log.exception("checking the words of %d characters failed", len(text))
+            return 0
         finally:
             self._waiting -= 1

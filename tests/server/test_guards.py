@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 import uvicorn
 from websockets.asyncio.client import connect
@@ -20,6 +21,7 @@ from server.guards.stream import retry_seed
 from server.settings import load_settings
 from tests.server.serving import SPEECH
 from tests.server.test_sse import parse_events
+from tests.support.recorded_speech import GOOD, ONE_MISSING, PROFILE, RECORDING, samples_of
 from tests.support.scripted_engine import (
     ScriptedEngine,
     Take,
@@ -92,6 +94,17 @@ async def test_a_complete_response_has_good_speech_after_a_retry(speaking: Speak
         assert answer.content == expected
     assert (await speaking.outcome())["retries"] == f"{fault}:1"
     assert await speaking.metric(f'sonant_piece_retries_total{{fault="{fault}"}} 2.0')
+
+
+async def test_a_complete_response_has_no_missing_words_after_a_retry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = ScriptedEngine([ONE_MISSING, GOOD], info(profile=PROFILE))
+    async with run(tmp_path, engine, monkeypatch) as speaking:
+        answer = await speaking.post(input=RECORDING.text, stream=False)
+        assert np.array_equal(np.frombuffer(answer.content, "<i2"), samples_of(GOOD))
+        assert (await speaking.outcome())["retries"] == "words:1"
+        assert await speaking.metric('sonant_piece_retries_total{fault="words"} 1.0')
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -2,70 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.lib.timed_speech import read_timed_speech
-from engine.protocol.request import CODEBOOKS, SAMPLES_PER_FRAME, AudioChunk, SamplingParams, SpeechRequest, Voice
+from engine.errors import EngineUnavailable
+from engine.protocol.request import CODEBOOKS, FinishReason, SamplingParams, SpeechRequest, Voice
 from engine.protocol.speech_profile import SpeechProfile
 from server.guards.guard import Guard
 from server.guards.stream import GuardedStream
 from server.guards.words import WordCheck
 from server.telemetry.record import Playback, RequestRecord
+from tests.support.recorded_speech import (
+    GOOD,
+    MANY_MISSING,
+    ONE_MISSING,
+    PROFILE,
+    RECORDING,
+    REPEATED,
+    Samples,
+    changed,
+    samples_of,
+)
 from tests.support.scripted_engine import PACE, ScriptedEngine, Take, info, silent
 
-RECORDING = next(each for each in read_timed_speech() if each.text.startswith("We are looking forward"))
-PROFILE = SpeechProfile(text_steps=("normalize",), languages=("english",), characters_per_second=PACE)
-Samples = np.ndarray
 TIMEOUT = 20
-
-
-@dataclass(frozen=True)
-class Recorded(Take):
-    """An attempt that delivers a recording."""
-
-    samples: Samples | None = None
-
-    def chunks(self, seed: int) -> list[AudioChunk]:
-        assert self.samples is not None
-        codes = np.arange(self.frames * CODEBOOKS, dtype=np.int16).reshape(-1, CODEBOOKS)
-        pairs = zip(self.samples.reshape(self.frames, -1), codes[:, None], strict=True)
-        return [AudioChunk(samples, code) for samples, code in pairs]
-
-
-def recorded(samples: Samples) -> Callable[[str], Take]:
-    frames = -(-len(samples) // SAMPLES_PER_FRAME)
-    padded = np.pad(samples, (0, frames * SAMPLES_PER_FRAME - len(samples)))
-    return lambda text: Recorded(frames, samples=padded)
-
-
-def without_words(*words: int) -> Samples:
-    """The recording without some of its words."""
-    starts = [int(24000 * start) for start, _ in RECORDING.times]
-    return np.delete(RECORDING.samples, np.concatenate([np.arange(starts[w], starts[w + 1]) for w in words]))
-
-
-def twice(first: int, last: int) -> Samples:
-    """The recording with some of its words spoken twice."""
-    start, end = (int(24000 * RECORDING.times[word][0]) for word in (first, last))
-    return np.concatenate([RECORDING.samples[:end], RECORDING.samples[start:]])
-
-
-GOOD, ONE_MISSING, MANY_MISSING, REPEATED = map(
-    recorded, (RECORDING.samples, without_words(2), without_words(2, 3, 6), twice(1, 4))
-)
+IN_CONTEXT = Voice(np.ones(4, np.float32), np.zeros((30, CODEBOOKS), np.int16), "Hello.")
 
 
 @pytest.fixture
 def thread() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(1) as executor:
         yield executor
+
+
+@contextmanager
+def blocked(thread: ThreadPoolExecutor) -> Iterator[threading.Event]:
+    """Keep the thread busy until the event is set."""
+    released = threading.Event()
+    waiting: Future[bool] = thread.submit(released.wait, TIMEOUT)
+    try:
+        yield released
+    finally:
+        released.set()
+        assert waiting.result()
 
 
 def speech_request(**fields: Any) -> SpeechRequest:
@@ -80,10 +66,6 @@ def submit(engine: ScriptedEngine, thread: ThreadPoolExecutor, record: RequestRe
 
 async def read(stream: GuardedStream) -> Samples:
     return np.concatenate([chunk.samples async for chunk in stream])
-
-
-def samples_of(script: Callable[[str], Take]) -> Samples:
-    return np.concatenate([chunk.samples for chunk in script("").chunks(0)])
 
 
 @pytest.mark.parametrize("faulty", [ONE_MISSING, MANY_MISSING, REPEATED], ids=["missing", "many missing", "repeated"])
@@ -103,32 +85,50 @@ async def test_good_speech_is_made_once(thread) -> None:
 @pytest.mark.parametrize(
     "attempts",
     [
-        (MANY_MISSING, ONE_MISSING, MANY_MISSING, MANY_MISSING, ONE_MISSING),
-        (ONE_MISSING, MANY_MISSING, MANY_MISSING, MANY_MISSING, MANY_MISSING),
+        (MANY_MISSING, ONE_MISSING, MANY_MISSING),
+        (ONE_MISSING, MANY_MISSING, MANY_MISSING),
         (ONE_MISSING, MANY_MISSING, silent),
+        (ONE_MISSING, silent, silent),
     ],
-    ids=["second", "first", "first, before silence"],
+    ids=["second", "first", "first, before silence", "first, before silence twice"],
 )
-async def test_when_all_attempts_have_wrong_words_the_best_one_is_sent(attempts, thread) -> None:
+async def test_when_no_attempt_is_good_the_one_with_the_fewest_wrong_words_is_sent(attempts, thread) -> None:
     record, engine = RequestRecord("r"), ScriptedEngine(attempts)
-    assert np.array_equal(await read(submit(engine, thread, record)), samples_of(ONE_MISSING))
-    assert len(engine.streams) == len(attempts)
+    stream = submit(engine, thread, record)
+    assert np.array_equal(await read(stream), samples_of(ONE_MISSING))
+    assert stream.completion.output_tokens == ONE_MISSING("").frames
+    assert len(engine.streams) == 3
     assert record.fault is None
 
 
 async def test_the_voice_of_a_clone_stays_the_same(thread) -> None:
-    voice = Voice(np.ones(4, np.float32), np.zeros((30, CODEBOOKS), np.int16), "Hello.")
-    engine = ScriptedEngine([MANY_MISSING] * 5)
-    await read(submit(engine, thread, RequestRecord("r"), speaker=None, voice=voice))
-    assert [each.request.voice for each in engine.streams] == [voice] * 5
+    engine = ScriptedEngine([MANY_MISSING] * 3)
+    await read(submit(engine, thread, RequestRecord("r"), speaker=None, voice=IN_CONTEXT))
+    assert [each.request.voice for each in engine.streams] == [IN_CONTEXT] * 3
+
+
+async def test_the_outcome_names_the_x_vector_only_if_its_attempt_is_sent(thread) -> None:
+    for attempts, reference in (((ONE_MISSING, silent, silent), None), ((silent, silent, GOOD), "x-vector only")):
+        record, engine = RequestRecord("r"), ScriptedEngine(attempts)
+        await read(submit(engine, thread, record, speaker=None, voice=IN_CONTEXT))
+        assert (record.reference or "").startswith(reference or "")
+        assert (record.reference is None) == (reference is None)
 
 
 async def test_speech_that_another_seed_would_not_change_is_sent_as_it_is(thread) -> None:
     engine = ScriptedEngine([ONE_MISSING])
     sampling = SamplingParams(temperature=0, subtalker_temperature=0)
-    assert np.array_equal(
-        await read(submit(engine, thread, RequestRecord("r"), sampling=sampling)), samples_of(ONE_MISSING)
-    )
+    stream = submit(engine, thread, RequestRecord("r"), sampling=sampling)
+    assert np.array_equal(await read(stream), samples_of(ONE_MISSING))
+
+
+async def test_speech_that_the_client_limits_may_lack_words(thread) -> None:
+    def cut(text: str) -> Take:
+        return changed(MANY_MISSING, reason=FinishReason.LENGTH)(text)  # type: ignore[arg-type]
+
+    record, engine = RequestRecord("r"), ScriptedEngine([cut])
+    await read(submit(engine, thread, record, sampling=SamplingParams(seed=7, max_new_tokens=50)))
+    assert record.retries == {}
 
 
 async def test_the_first_piece_of_a_stream_does_not_wait(thread) -> None:
@@ -137,30 +137,106 @@ async def test_the_first_piece_of_a_stream_does_not_wait(thread) -> None:
     assert record.retries == {}
 
 
+def test_a_checkpoint_of_raw_text_has_no_check(thread) -> None:
+    engine = ScriptedEngine(description=info(profile=SpeechProfile(characters_per_second=PACE)))
+    assert Guard(engine, RequestRecord("r"), WordCheck(thread)).submit(speech_request())._count_words is None
+
+
+class Listener:
+    """A client of a stream, which has a minute of audio to play until ``hurry``."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        playback = Playback(lambda: self.now)
+        playback.add_audio(60.0)
+        self.record = RequestRecord("r", playback=playback)
+
+    def hurry(self) -> None:
+        self.now = 60.0
+
+
+async def test_a_later_piece_of_a_stream_is_made_again(thread) -> None:
+    engine = ScriptedEngine([ONE_MISSING, GOOD])
+    assert np.array_equal(await read(submit(engine, thread, Listener().record, realtime=True)), samples_of(GOOD))
+
+
+@pytest.mark.parametrize("chunks", [0, 10])
+async def test_a_complete_attempt_is_sent_when_time_is_up_before_the_next_is_complete(chunks, thread) -> None:
+    listener = Listener()
+
+    def late(text: str) -> Take:
+        listener.hurry()
+        return changed(MANY_MISSING, stalls_after=chunks)(text)
+
+    engine = ScriptedEngine([ONE_MISSING, late])
+    stream = submit(engine, thread, listener.record, realtime=True)
+    assert np.array_equal(await read(stream), samples_of(ONE_MISSING))
+    assert stream.completion.output_tokens == ONE_MISSING("").frames
+    assert engine.streams[1].cancelled
+
+
+@pytest.mark.parametrize("realtime", [True, False])
+async def test_a_complete_attempt_is_sent_when_the_engine_is_lost_in_the_next(realtime, thread) -> None:
+    lost = changed(GOOD, lost_after=5)
+    engine = ScriptedEngine([ONE_MISSING, lost, lost])
+    stream = submit(engine, thread, Listener().record, realtime=realtime)
+    assert np.array_equal(await read(stream), samples_of(ONE_MISSING))
+
+
+async def test_a_complete_attempt_is_sent_when_no_further_one_can_start(thread) -> None:
+    def refused(text: str) -> Take:
+        raise EngineUnavailable("the engine is draining")
+
+    engine = ScriptedEngine([ONE_MISSING, refused])
+    assert np.array_equal(await read(submit(engine, thread, RequestRecord("r"))), samples_of(ONE_MISSING))
+
+
 async def test_audio_leaves_unchecked_before_the_client_has_an_underrun(thread) -> None:
-    playback = Playback(lambda: 0.0)
-    playback.add_audio(0.6)  # a tenth of a second more than must be left to play
-    record, engine = RequestRecord("r", playback=playback), ScriptedEngine([ONE_MISSING])
-    released = threading.Event()
-    blocked = thread.submit(released.wait, TIMEOUT)
-    try:
-        samples = await read(submit(engine, thread, record, realtime=True))
-    finally:
+    listener, engine = Listener(), ScriptedEngine([ONE_MISSING])
+    stream = submit(engine, thread, listener.record, realtime=True)
+    listener.now = 59.4  # a tenth of a second is left until the margin
+    with blocked(thread):
+        assert np.array_equal(await read(stream), samples_of(ONE_MISSING))
+
+
+async def test_only_speech_with_a_deadline_is_sent_unchecked_while_the_aligner_is_busy(thread) -> None:
+    check, chunks = WordCheck(thread), ONE_MISSING("").chunks(0)
+    with blocked(thread) as released:
+        waiting = [asyncio.create_task(check.faults(RECORDING.text, True, chunks)) for _ in range(5)]
+        await asyncio.sleep(0)
+        assert await check.faults(RECORDING.text, False, chunks) == 0
         released.set()
-    assert np.array_equal(samples, samples_of(ONE_MISSING))
-    assert blocked.result()
+        assert await asyncio.gather(*waiting) == [1] * 5
+    assert await check.faults(RECORDING.text, False, chunks) == 1
 
 
-async def test_a_busy_aligner_is_not_waited_for(thread) -> None:
-    released = threading.Event()
-    blocked = thread.submit(released.wait, TIMEOUT)
+async def test_equal_requests_at_once_have_equal_speech(thread) -> None:
     check = WordCheck(thread)
-    check._waiting = 4
-    try:
-        assert await check.faults(RECORDING.text, ONE_MISSING("").chunks(0)) == 0
-    finally:
+    engines = [ScriptedEngine([ONE_MISSING, GOOD], info(profile=PROFILE)) for _ in range(8)]
+    streams = [Guard(engine, RequestRecord("r"), check).submit(speech_request()) for engine in engines]
+    for samples in await asyncio.gather(*map(read, streams)):
+        assert np.array_equal(samples, samples_of(GOOD))
+
+
+async def test_speech_is_sent_when_its_check_fails(thread) -> None:
+    engine = ScriptedEngine([GOOD])
+    stream = submit(engine, thread, RequestRecord("r"))
+    thread.shutdown()
+    assert np.array_equal(await read(stream), samples_of(GOOD))
+
+
+async def test_a_stream_that_is_cancelled_during_the_check_ends(thread) -> None:
+    engine = ScriptedEngine([ONE_MISSING])
+    stream = submit(engine, thread, RequestRecord("r"))
+    with blocked(thread) as released:
+        reading = asyncio.create_task(anext(stream, None))
+        while engine.streams[0].consumed < ONE_MISSING("").frames:
+            await asyncio.sleep(0)
+        stream.cancel()
         released.set()
-    assert blocked.result()
+        assert await reading is None
+    assert len(engine.streams) == 1
+    assert stream.completion.finish_reason is FinishReason.CANCELLED
 
 
 @pytest.mark.parametrize(
@@ -168,12 +244,18 @@ async def test_a_busy_aligner_is_not_waited_for(thread) -> None:
     [
         ({"text": "Hello there, you."}, PROFILE),
         ({"text": "The total is $20 for the two of you."}, PROFILE),
+        ({"text": "The word of the day is спутник, from Russian."}, PROFILE),
         ({"text": "Ich weiß nicht, wo der Bahnhof ist.", "language": "german"}, PROFILE),
         ({"text": "word " * 300}, PROFILE),
         ({}, SpeechProfile(characters_per_second=PACE)),
     ],
-    ids=["very short", "digits and symbols", "another language", "very long", "a checkpoint of raw text"],
+    ids=["very short", "digits and symbols", "letters", "another language", "very long", "a checkpoint of raw text"],
 )
 def test_what_the_aligner_cannot_judge_is_not_checked(fields, profile) -> None:
     assert WordCheck.applies(speech_request(), PROFILE)
     assert not WordCheck.applies(speech_request(**fields), profile)
+
+
+def test_accents_quotes_and_spelled_letters_are_checked() -> None:
+    text = "“Café” O’Connell said — over H T T P — that it’s a well-known naïve idea…"
+    assert WordCheck.applies(speech_request(text=text), PROFILE)

@@ -25,7 +25,7 @@ def sample_range(recording: TimedSpeech, first: int, last: int) -> slice:
 
 
 def test_good_speech_fits_its_text() -> None:
-    assert {fit(each.samples, each.text) for each in RECORDINGS} == {Fit((), False)}
+    assert {fit(each.samples, each.text) for each in RECORDINGS} == {Fit((), 0)}
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -43,7 +43,7 @@ def test_a_repeated_phrase_is_found(number: int) -> None:
     recording = LONG[number]
     phrase = sample_range(recording, 1, 4)
     repeated = np.concatenate([recording.samples[: phrase.stop], recording.samples[phrase.start :]])
-    assert fit(repeated, recording.text).inserted
+    assert 1 <= fit(repeated, recording.text).inserted <= 4
 
 
 def test_other_speech_does_not_fit() -> None:
@@ -54,11 +54,11 @@ def test_other_speech_does_not_fit() -> None:
 def test_pauses_fit_any_text() -> None:
     recording = LONG[0]
     silence = np.zeros(2 * RATE, np.int16)
-    assert fit(np.concatenate([silence, recording.samples, silence]), recording.text) == Fit((), False)
+    assert fit(np.concatenate([silence, recording.samples, silence]), recording.text) == Fit((), 0)
 
 
 @pytest.mark.parametrize(
     ("samples", "text"), [(np.zeros(0, np.int16), "Hello there."), (np.zeros(RATE, np.int16), "!")]
 )
 def test_without_speech_or_without_words_nothing_is_wrong(samples: np.ndarray, text: str) -> None:
-    assert fit(samples, text) == Fit((), False)
+    assert fit(samples, text) == Fit((), 0)

@@ -79,3 +79,12 @@ def test_what_is_settled_early_is_the_beginning_of_the_best_path(step: int) -> N
     early = sum(map(len, settled))
     assert early > 200
     assert np.array_equal(np.concatenate([*settled, viterbi.rest()]), best_path([rows], words))
+
+
+def test_speech_that_ends_early_has_a_path_wherever_the_band_is() -> None:
+    owners = np.array([-1, *(owner for word in range(110) for owner in [*[word] * 5, -1])])
+    diagonal = np.where(np.eye(len(owners), dtype=bool), 0, -8).astype(np.float32)
+    for frames in range(300, 420):
+        path = best_path([diagonal[:frames]], owners)
+        assert len(path) == frames
+        assert (np.diff(path) >= 0).all()
