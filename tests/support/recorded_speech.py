@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ def recorded(samples: Samples) -> Script:
     return lambda text: Recorded(frames, samples=padded)
 
 
-def changed(script: Script, **fields: int) -> Script:
+def changed(script: Script, **fields: Any) -> Script:
     """The script with other fields of its take."""
     return lambda text: replace(script(text), **fields)
 

@@ -124,7 +124,7 @@ async def test_speech_that_another_seed_would_not_change_is_sent_as_it_is(thread
 
 async def test_speech_that_the_client_limits_may_lack_words(thread) -> None:
     def cut(text: str) -> Take:
-        return changed(MANY_MISSING, reason=FinishReason.LENGTH)(text)  # type: ignore[arg-type]
+        return changed(MANY_MISSING, reason=FinishReason.LENGTH)(text)
 
     record, engine = RequestRecord("r"), ScriptedEngine([cut])
     await read(submit(engine, thread, record, sampling=SamplingParams(seed=7, max_new_tokens=50)))
