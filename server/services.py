@@ -67,7 +67,7 @@ class Services:
     models: the served models; the first one is the default.
     admission: the admissions of all models.
     aligner_threads: time the words of speech.
-    words: counts the wrong words of speech, in the same threads.
+    word_check: counts the wrong words of speech, in the same threads.
     keys: the valid API keys. If they have several owners, each owner has its own voices.
     peers: the other HTTP processes of the server.
     created: Unix time of the server's start.
@@ -83,7 +83,7 @@ class Services:
     bodies: BodyBudget
     audio_threads: Executor
     aligner_threads: Executor
-    words: WordCheck
+    word_check: WordCheck
     outcomes: Outcomes
     metrics: Metrics
     observers: RequestObservers

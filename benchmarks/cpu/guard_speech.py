@@ -68,14 +68,14 @@ async def synthesize(model: Path, folder: Path, limit: int | None) -> list[Spoke
 async def make_again(model: Path, found: Sequence[Spoken]) -> list[tuple[Spoken, RequestRecord, Spoken | None]]:
     """Synthesize cases with a guard, not in real time. Return each with its record and what was sent, if anything."""
     engine, word_threads = EngineClient(EngineConfig(model=str(model))), aligner_threads()
-    words = WordCheck(word_threads)
+    word_check = WordCheck(word_threads)
     await engine.start()
     results: list[tuple[Spoken, RequestRecord, Spoken | None]] = []
     try:
         await engine.wait_ready()
         for spoken in found:
             record, sent = RequestRecord(spoken.case.kind), None
-            stream = Guard(engine, record, words).submit(await _request(engine, spoken.case))
+            stream = Guard(engine, record, word_check).submit(await _request(engine, spoken.case))
             try:
                 chunks = [chunk async for chunk in stream]
             except ApiError:

@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.cpu.guard_speech import Spoken, make_again, synthesize
 from engine.checkpoint.checksums import Checksums
 from engine.checkpoint.speech_profile import read_speech_profile
-from engine.protocol.request import FinishReason, SpeechRequest
+from engine.protocol.request import SAMPLE_RATE, FinishReason, SpeechRequest
 from engine.protocol.speech_profile import SpeechProfile
 from server.alignment.aligner import english_aligner
 from server.alignment.worker import limit_blas_threads
@@ -97,6 +97,16 @@ def report(utterances: list[Spoken], profile: SpeechProfile) -> None:
     cost = 1e6 * (time.thread_time() - began) / seconds.total()
     print(f"\nfound in good utterances: {len(alarms)} of {len(good)}", *alarms, sep="\n")
     print(f"CPU time of the checks: {cost:.2f} ms for a second of speech")
+    print(f"of the alignment: {alignment_cost(good, profile):.2f} ms for a second of good speech")
+
+
+def alignment_cost(utterances: list[Spoken], profile: SpeechProfile) -> float:
+    """Return the CPU time of the words' check, in milliseconds for a second of speech that it applies to."""
+    checked = [spoken for spoken in utterances if WordCheck.applies(SpeechRequest(spoken.case.text), profile)]
+    began = time.thread_time()
+    for spoken in checked:
+        english_aligner().fit(spoken.samples, spoken.case.text)
+    return 1000 * (time.thread_time() - began) / (sum(len(spoken.samples) for spoken in checked) / SAMPLE_RATE)
 
 
 def mean_pace(utterances: list[Spoken]) -> float:

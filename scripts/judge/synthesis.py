@@ -86,7 +86,7 @@ def synthesize(
 
 async def _synthesize_all(config: EngineConfig, utterances: list[ExamUtterance], out: Path, *, guards: bool) -> None:
     engine, word_threads = EngineClient(config), aligner_threads()
-    words = WordCheck(word_threads) if guards else None
+    word_check = WordCheck(word_threads) if guards else None
     await engine.start()
     try:
         await engine.wait_ready()
@@ -94,7 +94,7 @@ async def _synthesize_all(config: EngineConfig, utterances: list[ExamUtterance],
 
         async def work() -> None:
             for number, utterance in remaining:
-                await _synthesize_one(engine, utterance, out, words=words)
+                await _synthesize_one(engine, utterance, out, word_check=word_check)
                 if number % _REPORT_INTERVAL == 0:
                     print(f"synthesized {number} of {len(utterances)}", file=sys.stderr, flush=True)
 
@@ -107,9 +107,9 @@ async def _synthesize_all(config: EngineConfig, utterances: list[ExamUtterance],
 
 
 async def _synthesize_one(
-    engine: EngineClient, utterance: ExamUtterance, out: Path, *, words: WordCheck | None
+    engine: EngineClient, utterance: ExamUtterance, out: Path, *, word_check: WordCheck | None
 ) -> None:
-    """Synthesize an utterance. words: of the guards; None for no guards."""
+    """Synthesize an utterance. word_check: of the guards; None for no guards."""
     request = SpeechRequest(
         text=utterance.text,
         speaker=utterance.speaker,
@@ -117,7 +117,7 @@ async def _synthesize_one(
         sampling=SamplingParams(seed=utterance.seed, max_new_tokens=max_frames(utterance.text)),
         realtime=False,
     )
-    submit = engine.submit if words is None else Guard(engine, RequestRecord(utterance.name), words).submit
+    submit = engine.submit if word_check is None else Guard(engine, RequestRecord(utterance.name), word_check).submit
     stream = submit(request)
     chunks: list[NDArray[np.int16]] = []
     stopped = False

@@ -20,7 +20,7 @@ _WINDOW = 30
 _FOREIGN = -6.0
 """Mean log-probability of a window below which it contains speech that is not in the text."""
 _BLOCK = 500
-"""Frames that are compared with all tokens at once, which bounds the memory."""
+"""Frames that are compared with all tokens at once, which bounds the memory for intermediate results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +52,14 @@ def fit(network: Network, frames: Array, text: str) -> Fit:
         return Fit((), 0)
     tokens = tokens_of(words)
     encoded, boundaries = network.encode_tokens(tokens.ids), tokens.words < 0
+    blocks = [scores(frames[start : start + _BLOCK], encoded, boundaries) for start in range(0, len(frames), _BLOCK)]
     viterbi = Viterbi(tokens.words)
-    blocks = range(0, len(frames), _BLOCK)
-    for start in blocks:
-        viterbi.add(scores(frames[start : start + _BLOCK], encoded, boundaries))
+    for block in blocks:
+        viterbi.add(block)
     path = viterbi.rest()
-    on_path = np.concatenate([_scores_on(path, frames, start, encoded, boundaries) for start in blocks])
-    return Fit(_skipped(words, tokens.words, path), _inserted(on_path))
-
-
-def _scores_on(
-    path: NDArray[np.int64], frames: Array, start: int, encoded: Array, boundaries: NDArray[np.bool_]
-) -> Array:
-    """Return the log-probability of the path's token for each frame of the block that begins with ``start``."""
-    tokens = path[start : start + _BLOCK]
-    rows: Array = scores(frames[start : start + _BLOCK], encoded, boundaries)[np.arange(len(tokens)), tokens]
-    return rows
+    of_blocks = np.split(path, range(_BLOCK, len(path), _BLOCK))
+    on_path = [block[np.arange(len(part)), part] for block, part in zip(blocks, of_blocks, strict=True)]
+    return Fit(_skipped(words, tokens.words, path), _inserted(np.concatenate(on_path)))
 
 
 def _skipped(words: list[str], owners: NDArray[np.int64], path: NDArray[np.int64]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ def guarded(
     engine: Engine,
     mode: GuardMode,
     record: RequestRecord,
-    words: WordCheck | None,
+    word_check: WordCheck | None,
     on_audible: Callable[[], None] = lambda: None,
 ) -> Submit:
     """Return the function that submits the pieces of one request: a ``Guard``'s, or without guards the engine's.
@@ -33,7 +33,7 @@ def guarded(
     """
     if mode == "off" or not engine.info.trained:
         return partial(engine.submit, on_engine=record.add_engine)
-    return Guard(engine, record, words, on_audible).submit
+    return Guard(engine, record, word_check, on_audible).submit
 
 
 def checked(engine: Engine, mode: GuardMode, record: RequestRecord, request: SpeechRequest) -> EngineStream:
@@ -56,7 +56,7 @@ class Guard:
     Args:
         engine: makes the speech.
         record: of the request; is told of retries, and knows how much audio a streaming client has left to play.
-        words: counts the wrong words of complete pieces; None for no such check.
+        word_check: counts the wrong words of complete pieces; None for no such check.
         on_audible: is called when a piece has audible audio, even if it is held back.
     """
 
@@ -64,10 +64,10 @@ class Guard:
         self,
         engine: Engine,
         record: RequestRecord,
-        words: WordCheck | None = None,
+        word_check: WordCheck | None = None,
         on_audible: Callable[[], None] = lambda: None,
     ) -> None:
-        self._engine, self._record, self._words, self._on_audible = engine, record, words, on_audible
+        self._engine, self._record, self._word_check, self._on_audible = engine, record, word_check, on_audible
 
     def submit(self, request: SpeechRequest) -> GuardedStream:
         """Start a piece. Never waits. Raises EngineUnavailable."""
@@ -82,11 +82,11 @@ class Guard:
         )
 
     def _count_words(self, request: SpeechRequest) -> CountWords | None:
-        """Return what counts the wrong words of ``request``, if they can be told."""
-        if self._words is None or not self._words.applies(request, self._engine.info.profile):
+        """Return what counts the wrong words of ``request``; None if its text cannot be checked."""
+        if self._word_check is None or not self._word_check.applies(request, self._engine.info.profile):
             return None
         wait = not request.realtime and self._engine.info.device == "cpu"  # the same audio whatever the load is
-        return partial(self._words.faults, request.text, wait)
+        return partial(self._word_check.faults, request.text, wait=wait)
 
     def _holds_all(self, request: SpeechRequest) -> bool:
         """Return whether audio waits until its piece is complete: a very short one, which may be ``Fault.LONG``."""

@@ -38,7 +38,7 @@ _DOUBTS = (Fault.LONG, Fault.WORDS)
 """Faults that are only a reason to try again."""
 
 CountWords = Callable[[Sequence[AudioChunk]], Awaitable[int]]
-"""Returns how many words are wrong in the chunks of a complete attempt: ``WordCheck.faults``."""
+"""Returns how many words are wrong in the chunks of a complete attempt (``WordCheck.faults``)."""
 
 
 @dataclass(frozen=True, slots=True)

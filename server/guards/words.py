@@ -55,13 +55,13 @@ class WordCheck:
             and text_language(request.language, text, profile.languages) == LANGUAGE
         )
 
-    async def faults(self, text: str, wait: bool, chunks: Sequence[AudioChunk]) -> int:
+    async def faults(self, text: str, chunks: Sequence[AudioChunk], *, wait: bool) -> int:
         """Return about how many words are missing in a piece or were added to it.
 
         Args:
             text: of the piece.
-            wait: whether to wait for a busy aligner. Otherwise the result is then 0.
             chunks: all of the piece.
+            wait: whether to wait for a busy aligner; without it, the result is then 0.
         """
         if self._waiting >= _MOST_WAITING and not wait:
             return 0

@@ -60,7 +60,7 @@ async def start_synthesis(
         await ticket.wait_until_running()
     with closing(_audio_pipeline(body, services)) as pipeline:
         if submit_live is None:
-            submit_one = guarded(model.engine, services.settings.guards, record, services.words, deadline.met)
+            submit_one = guarded(model.engine, services.settings.guards, record, services.word_check, deadline.met)
             silent = not has_sound(turns[0].request.text)
             stream = _silence(turns[0]) if silent else submit(turns, body, model.info, submit_one)
         else:

@@ -51,8 +51,8 @@ _EMOTICON = lazy(
     """,
     re.VERBOSE,
 )
-_NO_COUNTED = "thanks|us|this|yes|always|hugs|kisses|guys|was|has|does|its|lots|xs"
-_COMPARED = rf"and|or|then|is|km|people|(?!(?:{_NO_COUNTED})\b)[a-z]{{2,20}}s"
+_NOT_COUNTED = "thanks|us|this|yes|always|hugs|kisses|guys|was|has|does|its|lots|xs"
+_COMPARED = rf"and|or|then|is|km|people|(?!(?:{_NOT_COUNTED})\b)[a-z]{{2,20}}s"
 """Words after which "<3" is no heart: "<3 dollars"."""
 _HEART = lazy(
     rf"(?<=[^\W\d]|[.!?,])(?:\s{{1,4}}<3+){{1,9}}(?=$|[\s.,!?])(?!\s*[=<>](?!3)|\s(?:{_COMPARED})\b)"

@@ -137,9 +137,10 @@ async def test_the_first_piece_of_a_stream_does_not_wait(thread) -> None:
     assert record.retries == {}
 
 
-def test_a_checkpoint_of_raw_text_has_no_check(thread) -> None:
-    engine = ScriptedEngine(description=info(profile=SpeechProfile(characters_per_second=PACE)))
-    assert Guard(engine, RequestRecord("r"), WordCheck(thread)).submit(speech_request())._count_words is None
+async def test_speech_of_a_checkpoint_for_raw_text_is_sent_unchecked(thread) -> None:
+    engine = ScriptedEngine([ONE_MISSING], info(profile=SpeechProfile(characters_per_second=PACE)))
+    stream = Guard(engine, RequestRecord("r"), WordCheck(thread)).submit(speech_request())
+    assert np.array_equal(await read(stream), samples_of(ONE_MISSING))
 
 
 class Listener:
@@ -202,12 +203,12 @@ async def test_audio_leaves_unchecked_before_the_client_has_an_underrun(thread) 
 async def test_only_speech_with_a_deadline_is_sent_unchecked_while_the_aligner_is_busy(thread) -> None:
     check, chunks = WordCheck(thread), ONE_MISSING("").chunks(0)
     with blocked(thread) as released:
-        waiting = [asyncio.create_task(check.faults(RECORDING.text, True, chunks)) for _ in range(5)]
+        waiting = [asyncio.create_task(check.faults(RECORDING.text, chunks, wait=True)) for _ in range(5)]
         await asyncio.sleep(0)
-        assert await check.faults(RECORDING.text, False, chunks) == 0
+        assert await check.faults(RECORDING.text, chunks, wait=False) == 0
         released.set()
         assert await asyncio.gather(*waiting) == [1] * 5
-    assert await check.faults(RECORDING.text, False, chunks) == 1
+    assert await check.faults(RECORDING.text, chunks, wait=False) == 1
 
 
 async def test_equal_requests_at_once_have_equal_speech(thread) -> None:

@@ -91,7 +91,7 @@ _STATE_BY_CONTEXT = rf"""
     (?![\w'\-]|[ ][A-Z]{{2}}|[ ](?:to|or|and)[ ][A-Z]{{2}})
     (?= \s*(?:$|[.,;:!?)]) | [ ](?:{_AFTER_STATE})\b | [ ](?!Office|Word|Teams|Excel)[A-Z\d] )
 """
-"""She lives in OR; from OR to WA."""
+"""She lives in OR; from OR to WA. "MS Office" is a product."""
 _HOSPITAL = lazy(r"\b(?:[Pp]atients?|[Ss]urg\w+|[Nn]urses?|[Tt]rauma|[Hh]ospital)\b")
 
 

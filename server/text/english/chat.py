@@ -38,8 +38,6 @@ _NO_PROBLEM = r"""
     [Nn]p (?= [,!;:)] | [.]?\s*$ | [ ](?:at[ ]all|man)\b )
 """
 """np, see you there. Elsewhere it is a name in programs."""
-
-
 _SO_MUCH = r"(?P<before>\b(?i:thx|thanks|ily|ty|(?:love|miss|hate)[ ](?:u|you|him|her|it|this))[ ])sm(?![\w.]\w|\w)"
 """thx sm!!"""
 
