@@ -177,13 +177,21 @@ class SlowCodes(StubCodes):
 SECONDS = 0.01
 
 
-def test_a_step_is_due_shortly_before_the_one_in_flight_ends(core, talker, monkeypatch):
+@pytest.fixture
+def clock(core, monkeypatch):
+    """The time of the talker, in which each step takes ``SECONDS``."""
     clock = SimpleNamespace(now=100.0, free_at=0.0)
     launch = core.launch
     monkeypatch.setattr(core, "launch", lambda batch: SlowCodes(launch(batch).codes, clock))
     monkeypatch.setattr("engine.talker.vllm.talker.time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def test_a_step_is_due_shortly_before_the_one_in_flight_ends(talker, clock):
     talker.admit(1, prompt(5), SAMPLING)
+    run(talker, 2)
     for _ in range(5):
+        clock.now += max(0.0, talker.step_due_in())
         talker.step(())
         assert talker.step_due_in() == 0
     for _ in range(15):
@@ -196,4 +204,14 @@ def test_a_step_is_due_shortly_before_the_one_in_flight_ends(core, talker, monke
     assert talker.step_due_in() == 0
     talker.admit(2, prompt(5), SAMPLING)
     talker.step(())
+    assert talker.step_due_in() == 0
+
+
+def test_after_first_codes_the_next_launch_leaves_code2wav_time_to_begin(talker, clock):
+    talker.admit(1, prompt(5), SAMPLING)
+    assert run(talker, 2) == {1: [0]}
+    assert 0 < talker.step_due_in() < SECONDS / 2
+    clock.now += talker.step_due_in()
+    assert talker.step_due_in() == 0
+    assert run(talker, 1) == {1: [1]}
     assert talker.step_due_in() == 0

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from engine.device.memory import GpuMemory
 
 _NOTHING = StepOutput([], np.zeros((0, CODEBOOKS), np.int16), [])
+_YIELD_S = 0.0015
+"""Seconds before the next launch after first codes. Code2Wav needs the interpreter to start the first chunks, and a
+launch would hold it for half of this time. The GPU runs a step meanwhile, which takes longer."""
 
 
 class Codes(Protocol):
@@ -71,6 +74,7 @@ class VllmTalker:
         self._text_open: dict[int, UtteranceState] = {}
         self._in_flight: deque[tuple[Batch, Codes]] = deque()
         self._clock = StepClock()
+        self._yields_until = 0.0
 
     @property
     def free_slots(self) -> int:
@@ -110,8 +114,12 @@ class VllmTalker:
         return bool(self._in_flight) or self._scheduler.runnable(paused)
 
     def step_due_in(self) -> float:
-        """Return the seconds until the next step should be launched, shortly before the step in flight ends."""
-        return self._clock.due_in(time.monotonic()) if self._in_flight else 0.0
+        """Return the seconds until the next step should be launched, shortly before the step in flight ends.
+
+        After the first codes of an utterance it is not launched at once.
+        """
+        now = time.monotonic()
+        return max(self._clock.due_in(now), self._yields_until - now) if self._in_flight else 0.0
 
     def step(self, paused: Collection[int]) -> StepOutput:
         """Start a step: prefill continues, and every other stream that is not in ``paused`` makes one frame.
@@ -148,6 +156,8 @@ class VllmTalker:
         stopped = codes[:, 0] == self._eos
         ended = stopped | batch.last[batch.samples]
         frames = np.flatnonzero(live & ~ended)
+        if batch.prefill[batch.samples].any():
+            self._yields_until = time.monotonic() + _YIELD_S
         finished: list[tuple[int, FinishReason]] = []
         for row in np.flatnonzero(live & ended).tolist():
             [stream] = self._scheduler.streams(slots[row : row + 1])
