@@ -1,10 +1,12 @@
-"""Measures the time and the error of Code2Wav with int16 and bfloat16 convolutions, beside float32.
+"""Measures the time and the error of Code2Wav with int16 and bfloat16 convolutions, and the error with fp8 ones.
 
     python -m benchmarks.cpu.code2wav_precision FOLDER [--threads 1 2]
 
 The talker speaks some sentences, and all decoders decode their codes. Prints the signal-to-noise ratios in dB, the
 largest errors (full scale is 1), and the milliseconds per frame, measured in turn, for chunks of 13, 4 and 1 frames
-(best of ``--rounds``). Without AVX512, bfloat16 is left out.
+(best of ``--rounds``). Without AVX512, bfloat16 is left out. fp8 is simulated in float32, so it has no time: the
+weights of the blocks are rounded to e4m3 with a scale for each output channel, and the inputs of their convolutions
+with a scale for each chunk.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.code2wav.cpu import StreamDecoder
@@ -23,6 +27,7 @@ from engine.code2wav.precision import dtype_name
 from engine.config import EngineConfig, TalkerConfig
 from engine.kernels.conv import bfloat16_runs
 from engine.models.code2wav import Code2WavModel
+from engine.models.code2wav_blocks import SnakeBeta
 from engine.prompt.builder import build_prompt
 from engine.protocol.request import SamplingParams, SpeechRequest
 from engine.talker.loading import load_native_talker
@@ -31,6 +36,8 @@ from server.bench.workload import SENTENCES
 
 CHUNKS = (13, 4, 1)
 CPU = torch.device("cpu")
+_BLOCKS = "decoder.1.", "decoder.2.", "decoder.3.", "decoder.4."
+_LARGEST_FP8 = 448.0
 
 
 def spoken_codes(checkpoint: Checkpoint, sentences: int, frames: int) -> list[NDArray[np.int16]]:
@@ -62,6 +69,31 @@ def decode(decoder: StreamDecoder, codes: NDArray[np.int16], chunk: int) -> tupl
             seconds.append(time.perf_counter() - began)
     decoder.end(row)
     return np.concatenate(samples), seconds
+
+
+def rounded_to_fp8(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return float32 values, rounded to e4m3 with a scale for each index of the dimensions that are not in ``dims``."""
+    scale = x.abs().amax(dims, keepdim=True).clamp(min=1e-12) / _LARGEST_FP8
+    return (x / scale).to(torch.float8_e4m3fn).float() * scale
+
+
+@torch.inference_mode()
+def decode_in_fp8(checkpoint: Checkpoint, spoken: list[NDArray[np.int16]]) -> NDArray[np.float32]:
+    """Return the samples of all codes, decoded with the convolutions of the blocks in simulated fp8."""
+    tensors = checkpoint.codec_tensors("decoder.")
+    for name, tensor in tensors.items():
+        if name.startswith(_BLOCKS) and name.endswith("conv.weight"):
+            outputs = 1 if name.endswith("block.1.conv.weight") else 0  # a transposed convolution is [in, out, taps]
+            dims = tuple(dim for dim in range(3) if dim != outputs)
+            tensors[name] = rounded_to_fp8(tensor.float(), dims)
+    decoder = StreamDecoder(Code2WavModel(tensors, checkpoint.codec.decoder, device=CPU), 1)
+    write = SnakeBeta.write
+
+    def write_rounded(self: SnakeBeta, x: Tensor, out: Tensor) -> Tensor:
+        return out.copy_(rounded_to_fp8(write(self, x, out), (0, 1, 2)))
+
+    with patch.object(SnakeBeta, "write", write_rounded):
+        return np.concatenate([decode(decoder, codes, CHUNKS[0])[0] for codes in spoken])
 
 
 def main() -> None:
@@ -97,10 +129,11 @@ def _compare(checkpoint: Checkpoint, spoken: list[NDArray[np.int16]], threads: i
     }
     exact = samples.pop(torch.float32)
     print(f"{threads} threads, {len(exact) / 24_000:.1f} s, largest sample {np.abs(exact).max():.2f}")
-    for dtype, rounded in samples.items():
+    named = {dtype_name(dtype): rounded for dtype, rounded in samples.items()}
+    for name, rounded in {**named, "fp8, simulated": decode_in_fp8(checkpoint, spoken)}.items():
         error = rounded - exact
         ratio, largest = 20 * np.log10(exact.std() / error.std()), np.abs(error).max()
-        print(f"  {dtype_name(dtype)}: signal-to-noise ratio {ratio:.1f} dB, largest error {largest:.4f}")
+        print(f"  {name}: signal-to-noise ratio {ratio:.1f} dB, largest error {largest:.4f}")
     for chunk in CHUNKS:
         best = dict.fromkeys(decoders, float("inf"))
         for _ in range(rounds):
