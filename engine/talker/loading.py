@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import time
@@ -75,7 +76,11 @@ def import_ahead(config: EngineConfig, device: torch.device) -> None:
     if runs_on_vllm(config, device):
         require()
         prepare_environment()
-        importlib.import_module("engine.talker.vllm.core")
+        gc.disable()  # a collection traverses the objects of all modules, which are no garbage
+        try:
+            importlib.import_module("engine.talker.vllm.core")
+        finally:
+            gc.enable()
     if _compiled(config, device):
         importlib.import_module("engine.kernels.compiled.team")
 
