@@ -37,6 +37,8 @@ _LOVE = lazy(
     r"|\b(?P<low>i)[ ]<3+(?=[ ](?:u|ur|you|your|this|that|my|it|him|her|them|the)\b)"
 )
 """I ♥ NY, I <3 you."""
+_LOVE_FIRST = lazy(r"^<3+(?= (?:u|ur|you|your|this|that|my|it|him|her|them|the)\b)", re.MULTILINE)
+"""<3 you mom."""
 _SELECTORS = lazy(r"[\ufe0e\ufe0f\u20e3]|(?<![^\W\d_])\u200d|\u200d(?![^\W\d_])")
 _EMOTICON = lazy(
     r"""
@@ -101,6 +103,7 @@ def in_english(text: str) -> str:
     """Return ``text`` with the words that signs stand for in English: "I ♥ NY", "★★★★☆"."""
     if any(heart in text for heart in ("<3", "♥", "❤")):
         text = _LOVE.sub(lambda match: f"{match['subject'] or match['you'] or match['low']} love", text)
+        text = _LOVE_FIRST.sub("love", text)
     if not text.isascii():
         text = _RATING.sub(lambda match: f"{match[1]} star" + ("s" if match[1] != "1" else ""), text)
         text = _STARS.sub(_stars, text)

@@ -2,53 +2,6 @@
 
 from __future__ import annotations
 
-TITLES: dict[str, str] = {
-    "Mr": "Mister",
-    "Mrs": "Missus",
-    "Ms": "Miz",
-    "Mx": "Mix",
-    "Prof": "Professor",
-    "Rev": "Reverend",
-    "Hon": "Honorable",
-    "Gen": "General",
-    "Col": "Colonel",
-    "Lt": "Lieutenant",
-    "Sgt": "Sergeant",
-    "Capt": "Captain",
-    "Cpt": "Captain",
-    "Cpl": "Corporal",
-    "Pvt": "Private",
-    "Maj": "Major",
-    "Cmdr": "Commander",
-    "Adm": "Admiral",
-    "Gov": "Governor",
-    "Sen": "Senator",
-    "Rep": "Representative",
-    "Pres": "President",
-    "Supt": "Superintendent",
-    "Det": "Detective",
-    "Insp": "Inspector",
-    "Fr": "Father",
-    "Sr": "Senior",
-    "Br": "Brother",
-    "Messrs": "Messieurs",
-    "Mme": "Madame",
-    "Mlle": "Mademoiselle",
-    "Mt": "Mount",
-    "Ft": "Fort",
-    "Pt": "Point",
-    "Sec": "Secretary",
-    "Amb": "Ambassador",
-    "Atty": "Attorney",
-    "Wm": "William",
-    "Chas": "Charles",
-    "Geo": "George",
-    "Jas": "James",
-    "Thos": "Thomas",
-}
-"""Titles before a name with a capital. ``BARE_TITLES`` can lack the full stop."""
-BARE_TITLES = ("Mr", "Mrs", "Ms", "Mx", "Prof", "Mt", "Lt", "Sgt", "Capt", "Col")
-
 NUMBERED: dict[str, str] = {
     short: word
     for word, *shorts in (
@@ -93,6 +46,8 @@ NUMBERED: dict[str, str] = {
             grade Gr
             paragraph Para para
             paragraphs Paras paras
+            option Opt opt
+            options Opts opts
         """.strip().splitlines()
     )
     for short in shorts
@@ -202,6 +157,10 @@ WORDS: dict[str, str] = {
     "exc.": "excellent",
     "cond.": "condition",
     "disc.": "discount",
+    "exec.": "executive",
+    "treas.": "treasurer",
+    "secy.": "secretary",
+    "opt.": "optional",
     "arr.": "arrives",
     "dep.": "departs",
     "bal.": "balance",
@@ -335,6 +294,9 @@ WORDS: dict[str, str] = {
     "P.O. Box": "P O box",
     "PO Box": "P O box",
     "sched.": "schedule",
+    "sec. dep.": "security deposit",
+    "util.": "utilities",
+    "utils.": "utilities",
     "cert.": "certificate",
 }
 """Abbreviations in any context, as whole words; the first letter may be a capital. A full stop is required."""

@@ -24,7 +24,7 @@ _SPELLED = {
 _CAPITALIZED = {
     word[0].upper() + word[1:]: spoken[0].upper() + spoken[1:]
     for word, spoken in (WORDS | CHAT).items()
-    if len(word) > 2 and word != "oz."  # Oz is a name
+    if len(word) > 2 and word not in ("oz.", "asap")  # Oz and A$AP are names
 }
 _ALL_WORDS = (
     _CAPITALIZED
@@ -39,7 +39,7 @@ _ALSO_WORDS = frozenset(
 """Abbreviations that are words at the end of a sentence: "Call the ref."."""
 _NEVER_END = frozenset(
     "e.g. i.e. a.k.a. vs. cf. ca. viz. approx. attn. tel. ref. incl. excl. est. orig. avg. min. max. vit. eds. assoc. "
-    "asst. intl. natl. esp.".split()
+    "asst. exec. intl. natl. esp.".split()
 ) | {"tel. no.", "phone no.", "ref. no.", "serial no."}
 """Abbreviations that never end a sentence, even before a capital."""
 _NAME = r"(?=[ ][A-Z])"
@@ -64,7 +64,7 @@ _STREET = rf"""
     (?<=[\w.])(?P<space>[ ])(?P<word>{alternatives(STREETS)})
     (?P<stop>\.|(?=[,;]|\s*$|[ ][a-z]|[ ][NS]?[EW](?!\w)|[ ][NS](?!\w)|[ ](?:North|South|East|West)\b|[ ]&))
 """
-_COMPANY = rf"(?<=[\w&])(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<stop>\.)"
+_COMPANY = rf"(?<=[\w&.])(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<stop>\.)"
 _COMPANY_BEFORE = r"(?<![\w.])(?P<word>Univ|Dept|Assn|Inst|Intl|Natl)\.(?=[ ])"
 _WEEKDAY = r"(?<![\w.])(?P<word>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\."
 _WEEKDAY_BEFORE = lazy(
@@ -107,6 +107,11 @@ _NUMBER_OF = r"""
     |license|licence|passport|invoice|booking|flight|room|member|registration)[ ]no\b\.
     (?=[ ](?:[A-Z]{0,4}\d|ending))
 """
+_LAUNDRY = r"""
+    (?<!\w)W/D (?=[ ](?:in|on|hook-?ups?|incl\w*|inside|provided|combo|and|&)(?!\w)|\s*[.,;)]|\s*$)
+"""
+"""W/D in unit."""
+_ADMISSION = r"\b(?P<word>[Aa])dm\.?(?=[ ](?:fees?|prices?|charges?|costs?|tickets?|is|only|[$€£])|:[ ]?[$€£\d])"
 _ESTIMATED = r"(?<![\w.])(?P<word>[Ee])st\.(?=[ ](?!(?:in[ ])?\d{4}))"
 _HEIGHTS = {"lev": "levation ", "lt": "ltitude ", "ist": "istance "}
 _DEGREE = r"(?<![\w.])(?P<word>M\.?D|B\.?A|M\.?A|M\.?B\.?A|Ed\.?D|D\.?D\.?S|J\.?D)\.(?=\W|$)"
@@ -144,7 +149,7 @@ def _street(match: re.Match[str]) -> str:
 def _company(match: re.Match[str]) -> str:
     word, comma = match["word"], match["comma"]
     before = match.string[max(0, match.start() - 24) : match.start()]
-    if word == "Co" and not re.search(r"[A-Z&][\w']*$|\band$", before):
+    if word == "Co" and not re.search(r"[A-Z&][\w']*\.?$|\band$", before):
         return match[0]
     lead = " " if word in ("Jr", "Sr", "Inc", "Ltd", "Corp", "Co") else comma
     return f"{lead}{COMPANIES[word]}{stop_after_name(match)}"
@@ -178,7 +183,7 @@ def _initials(match: re.Match[str]) -> str:
 def _word(match: re.Match[str]) -> str:
     word = match["word"]
     spoken = _ALL_WORDS[word]
-    if word.lower() in _ALSO_WORDS and (stop(match) or _follows_noun_marker(match)):
+    if word.lower() in _ALSO_WORDS and word != "Dir." and (stop(match) or _follows_noun_marker(match)):
         return word
     if match.start() and spoken[0].isupper() and spoken[:2] != "I " and word.isupper() and not _starts_sentence(match):
         spoken = spoken[0].lower() + spoken[1:] if spoken[1:2] != " " else spoken
@@ -228,6 +233,7 @@ EARLY: tuple[Rule, ...] = (
         lambda match: f"under {_plural_age(match['age'])}",
         "letter digit",
     ),
+    rule(_ADMISSION, r"\g<word>dmission", ("adm",)),
     rule(r"(?<=\bVHF[ ])[Cc]h\b\.?[ ]?(?=\d)", "channel ", ("vhf",)),
     rule(_NUMBER_OF, lambda match: f"{match['noun']} number", ("no",), ignore_case=True),
     rule(
@@ -252,6 +258,7 @@ EARLY: tuple[Rule, ...] = (
     rule(r"\bpop\.[ ](?=\d{3}|\d{1,3},\d)", "population ", "pop."),
     rule(r"(?<=[(\d][ ])inc\.(?=[ ](?:VAT|tax|GST|p&p|postage|[a-z]))|(?<=\()inc\.(?=[ ])", "including", "inc."),
     rule(r"(?<![\w/])(?<!\d[ ])(?P<word>[Ww])/(?=[a-z]{3,12}\b(?!/))", r"\g<word>ith ", ("w/", "W/")),
+    rule(_LAUNDRY, "washer and dryer", "W/D"),
     rule(r"(?<!\w)[Ww]/[Ll](?=[ ](?:record|ratio))", "win-loss", ("w/l", "W/L")),
     rule(
         r"(?<!:\d\d[ ])(?:(?<=\d[ ])|(?<=\d[KMBTkmbn%][ ])|(?<=\d[bm]n[ ]))[Ee]st\.(?=[ ]?[,;)]|\s*$)",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 from server.text.english import dates, letters, roman
-from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS, TITLES
+from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS
 from server.text.english.abbreviation_words import WORDS as ABBREVIATIONS
 from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS, WORDS
 from server.text.english.addresses import STATES
 from server.text.english.chat_words import CHAT
 from server.text.english.rules import Rule, alternatives, first_words, rule
+from server.text.english.title_words import TITLES
 from server.text.english.unit_words import UNITS
 from server.text.patterns import lazy
 
@@ -57,15 +58,27 @@ _SIGN_FOR_LETTER = r"""
 _UNCHANGED = "OAuth LaTeX DevOps ViT LoRA".split()
 """Words with several capitals that are read as they are written."""
 _SPECIAL = rf"(?<![\w'])(?P<word>{alternatives([*_SPECIAL_WORDS, *_UNCHANGED])})(?P<tail>'?s)?(?!\w)"
-_COUNTRY = lazy(r"(?:(?<=^)|(?<=\bTHE ))US(?= )")
-"""The country, not the pronoun, in a line of capitals: "US TROOPS", "THE US"."""
+_PARTNERS = "EU|UK|UN|NATO|CHINA|RUSSIA|IRAN|JAPAN|CANADA|MEXICO|UKRAINE|ISRAEL|INDIA|CUBA|KOREA|FRANCE|GERMANY|TAIWAN"
+_OF_COUNTRY = (
+    "TROOPS|ARMY|NAVY|FORCES|MILITARY|SOLDIERS|MARINES|AIRSTRIKES?|STRIKES?|PRESIDENT|SENATE|SENATOR|HOUSE|CONGRESS|GOVERNMENT|"
+    "SUPREME|COURT|JUDGE|ELECTIONS?|VOTERS|ECONOMY|DOLLAR|STOCKS|SHARES|MARKETS?|JOBS|INFLATION|TARIFFS?|TRADE|SANCTIONS|BORDER|"
+    "OPEN|OFFICIALS?|EMBASSY|ENVOY|CITIZENS?|CITIES|STATES?|TREASURY|FED|SECRETARY|DIPLOMATS?|VISAS?|TEAM|WOMEN|MEN|COMPANY|"
+    "COMPANIES|FIRMS?|RATES?|RETAIL|SALES|HOUSING|BANKS?|AIRLINES?"
+)
+_COUNTRY = lazy(
+    rf"(?:(?<=^)|(?<=\bTHE ))US(?= )|(?<=\bEX-)US\b"
+    rf"|\bUS(?=-[A-Z]{{4}}| (?:{_OF_COUNTRY})\b|(?: AND |, |-)(?:{_PARTNERS})\b)"
+    r"|(?:(?<=\bEU)|(?<=\bUK)|(?<=\bUN)|(?<=CHINA)|(?<=RUSSIA)|(?<=\bIRAN)|(?<=JAPAN))(?P<link>, | AND |-)US\b"
+    r"|(?<!TRUST )(?<!BELIEVE )(?<!FAITH )(?<!JOIN )\bIN US(?= [A-Z]{3})"
+)
+"""The country, not the pronoun, in a line of capitals: "US TROOPS", "THE US", "EU, US AGREE"."""
 _TEST = r"""
     (?:(?<=\b[Tt]he[ ])|(?<=\b[Mm]y[ ])|(?<=\b[Hh]er[ ])|(?<=\b[Hh]is[ ])|(?<=\b[Yy]our[ ]))SATs?(?![\w'\-]|[ ]nav\b)
   | (?<![\w'\-])SAT(?=[ ](?:and|or|&)[ ](?:the[ ])?ACT\b)
   | (?: (?<=[Tt]ake[ ]the[ ]) | (?<=[Tt]aking[ ]the[ ]) | (?<=[Tt]ook[ ]the[ ]) | (?<=SAT[ ]or[ ]) | (?<=SAT[ ]and[ ])
       | (?<=SAT[ ]or[ ]the[ ]) | (?<=SAT[ ]and[ ]the[ ]) ) ACTs?(?![\w'\-])
   | (?<![\w'\-]) (?:SAT|ACT)
-    (?=(?:[/ ](?:SAT|ACT))?[ ](?:scores?|exams?|tests?|prep|practice|math|word|results)\b)
+    (?=(?:[/ ](?:SAT|ACT))?[ ](?:scores?|exams?|tests?|prep|practice|math|word|results|two)\b)
 """
 """Tests before college."""
 _OF_LOGIC = (
@@ -99,6 +112,10 @@ _NAME_FOLLOWS, _TIME_FOLLOWS = lazy(r"\.?[ ][A-Z]"), lazy(r"\.?,?[ ]\d|[-–/]")
 _BEFORE_NAME = frozenset("mr mrs dr prof capt sgt col lt".split())
 
 
+def _country(match: re.Match[str]) -> str:
+    return match[0].replace("US", "U S")
+
+
 def _line(match: re.Match[str]) -> str:
     """Return several words in capitals as ordinary words, if any of them is an ordinary word and this is no list."""
     words = _WORD.findall(match[0])
@@ -109,7 +126,7 @@ def _line(match: re.Match[str]) -> str:
         return match[0]
     if all(word in LETTERS or word in CUSTOM for word in long):
         return match[0]
-    text = _COUNTRY.sub("U S", match[0])
+    text = _COUNTRY.sub(_country, match[0])
     spoken = _WORD.sub(lambda word: _in_line(word[0], words), text)
     return spoken[0].upper() + spoken[1:] if _starts(match) else spoken
 
@@ -118,7 +135,7 @@ def _sentence(match: re.Match[str]) -> str:
     """Return a text in capitals with its ordinary words in lower case, which the other rules expect."""
     if _LIST.fullmatch(match[0].strip()):
         return match[0]
-    text = _COUNTRY.sub("U S", match[0])
+    text = _COUNTRY.sub(_country, match[0])
     words = _SEPARATE.findall(text)
     if sum(map(_ordinary, words)) < _FEW:
         return text
@@ -202,6 +219,7 @@ def _mixed(match: re.Match[str]) -> str:
 
 
 def _sign_for_letter(match: re.Match[str]) -> str:
+    """Return the word: Kesha, Pink, Asap. In capitals "ASAP" would be letters."""
     return f"{match['head']}s{match['tail'].lower()}" if match["head"] else f"{match['first']}i{match['last']}"
 
 

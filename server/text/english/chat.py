@@ -42,6 +42,25 @@ _SO_MUCH = r"(?P<before>\b(?i:thx|thanks|ily|ty|(?:love|miss|hate)[ ](?:u|you|hi
 """thx sm!!"""
 
 
+_SEE_YOU = r"(?<![\w.])(?P<see>[Cc])[ ](?P<you>u|ya|you)(?![\w.'/]|[ ][a-z]\b)"
+"""c u tmrw."""
+_ARE = r"\b(?P<before>(?i:you|we|they|ppl|people|these|those|what|where|how|why|who|y|u)[ ])r(?=[ ][a-z]|[?!.]*$)"
+"""ppl r waiting, where r you."""
+_BE = r"""
+    \b(?P<before>(?:will|to|gonna|(?<=')ll|can|must|should|might|wont)[ ])b
+    (?=[ ](?:there|here|back|at|in|on|the|a|ok|okay|fun|late|home|gone|good|great|nice|ready|sure|able|my|ur|so)\b)
+"""
+"""will b there."""
+_WITH = r"(?<=[a-z][ ])w(?=[ ](?:my|the|a|an|me|u|you|him|her|us|them|his|your|ur|this|that|these|our|some)\b)"
+"""stay w me."""
+_YOU_ARE = r"""
+    (?<![\w.']) (?P<you>[Uu])r (?=[ ](?: the[ ](?:best|worst|one|only|man|greatest|cutest|sweetest|bomb)
+      |so|not|welcome|an?|my|such|always|just|really|gonna|going|too|right|wrong|amazing|awesome|late|funny|cute|crazy
+      |being|making|doing|getting|coming|kidding|invited|looking|supposed|on[ ](?:your|ur) )\b)
+"""
+"""ur so funny. Before a noun, "ur" is "your"."""
+
+
 def _age(match: re.Match[str]) -> str:
     text, start, end = match.string, match.start(), match.end()
     before = _PERSON_BEFORE if text[end : end + 1] in (")", "]") else _IS_BEFORE
@@ -64,7 +83,11 @@ RULES: tuple[Rule, ...] = (
     rule(_SO_MUCH, r"\g<before>so much", ("sm",)),
     rule(_FOR_THEM, lambda match: f"{match['before'] or match['thanks']}for", "4"),
     rule(r"(?<=\b[Mm]e[ ])2(?=[.!?]*$)", "too", "2"),
-    rule(r"(?<!\w)c[ ]u(?=[ ](?:at|in|on|soon|then|there|later|tomorrow|tonight)\b)", "see you", " u "),
+    rule(_SEE_YOU, lambda match: f"{'See' if match['see'] == 'C' else 'see'} you", ("c", "C")),
+    rule(_ARE, r"\g<before>are", "r"),
+    rule(_BE, r"\g<before>be", "b"),
+    rule(_WITH, "with", "w"),
+    rule(_YOU_ARE, lambda match: "You're" if match["you"] == "U" else "you're", ("ur",)),
     rule(r"(?<!\w)r[ ]u(?!\w)", "are you", "r u"),
 )
 """Run before numbers are put into words."""

@@ -267,6 +267,8 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<!\w)\$\{?(?P<name>[A-Za-z_]\w{1,60})\}?", lambda match: f"dollar {identifier(match['name'])}", "$"),
     rule(r"(?<=count|Count|COUNT)\(\*\)", " star", "(*"),
     rule(_MODE, lambda match: match["command"] + numbers.digits(match["mode"]), ("chmod", "umask", "mode")),
+    rule(r"(?<=[A-Za-z\d^])~(?=\d{0,3}(?:[\s.,;:)]|$))", " tilde ", "~"),
+    rule(r"(?<=\bHEAD)\^", " caret ", "HEAD^"),
     rule(_PIPED, " pipe ", " | "),
     rule(_UNION, " or ", " | "),
     rule(_CALL_LESS, r"\g<call> minus ", "call"),

@@ -39,6 +39,11 @@ _NUMBERED = rf"""
 """
 """Room 405, flight AA 1234, US-101."""
 _ERROR = r"(?<![\w.,$])(?P<number>[345]\d\d)(?=[ ](?:error|status|response|page|not[ ]found)\b)"
+_ERRORS = r"""
+    (?<![\w.,$-]) (?P<first>[1-5]\d\d)(?P<link>[ ](?:and|or|to)[ ]|,[ ]|/)(?P<last>[45]\d\d)
+    (?=[ ](?:errors|responses|codes|statuses)\b)
+"""
+"""404 and 503 errors."""
 _DASHED_NUMBER = r"""
     (?P<label>\b(?i:acct|account|tax[ ]id|ein|policy|member[ ]id)\.?[ ]?)(?P<cue>\#[ ]?)?
     (?P<digits>\d+(?:-\d+)+) (?![\w\-])
@@ -118,6 +123,11 @@ def _numbered(match: re.Match[str]) -> str:
     return f"{match['word']}{gap}{airline}{numbers.grouped(match['number'])}"
 
 
+def _errors(match: re.Match[str]) -> str:
+    link = ", " if match["link"] == "/" else match["link"]
+    return f"{numbers.grouped(match['first'])}{link}{numbers.grouped(match['last'])}"
+
+
 def _dashed_number(match: re.Match[str]) -> str:
     groups = ", ".join(map(numbers.digits, match["digits"].split("-")))
     return f"{match['label']}{' number ' if match['cue'] else ''}{groups}"
@@ -191,6 +201,7 @@ RULES: tuple[Rule, ...] = (
     rule(_COMMIT, _commit, ("digit letter", "letter digit")),
     rule(_LABELLED, _labelled, {label.split()[0] for label in _LABELS}),
     rule(_SECRET, lambda match: match["before"] + numbers.digits(match["digits"]), _SECRETS),
+    rule(_ERRORS, _errors, ("errors", "responses", "codes", "statuses")),
     rule(_NUMBERED, _numbered, (*_NAMED, "area", "us", "rm", "ste", "flt", "hwy", "rte")),
     rule(_ERROR, lambda match: numbers.grouped(match["number"]), ("error", "status", "response", "page", "not")),
     rule(_DASHED_NUMBER, _dashed_number, ("acct", "account", "tax", "ein", "policy", "member")),

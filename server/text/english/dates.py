@@ -39,7 +39,8 @@ _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
 _YEAR = r"(?P<year>1\d{3}|20\d{2})"
 _ISO = rf"""
     (?<![\w\-/.]) {_YEAR} (?P<mark>[-/.]) (?P<month>0?[1-9]|1[0-2]) (?P=mark) {_DAY}
-    (?: [T ](?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d(?:\.\d+)?)? (?P<zone>Z|[+-]\d\d:?\d\d)? )?
+    (?: [T ](?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d) (?::(?P<second>[0-5]\d)(?:[.,]\d+)?)?
+        (?P<zone>Z|[+-]\d\d:?\d\d)? )?
     (?![\w\-/]|\.\d)
 """
 _NUMERIC = r"""
@@ -137,6 +138,13 @@ _NO_ARTICLE = lazy(
 """Words after which "4th of July" has no "the"."""
 
 
+_NAMED_FRI = lazy(
+    r"\b(?:[Aa]sk(?:ed)?|[Tt]ell|[Tt]old|[Dd]ear|[Hh]i|[Hh]ey|[Hh]ello|named|called|name is|my friend) Fri\b"
+    r"|\bFri is my\b"
+)
+"""What shows that "Fri" is the name of a person."""
+
+
 def month_name(text: str) -> str:
     """Return the full name of a month or its abbreviation."""
     return _SHORT_MONTHS[text.lower().rstrip(".")[:3]]
@@ -166,6 +174,8 @@ def _iso(match: re.Match[str]) -> str:
     words = _spoken(MONTHS[int(match["month"]) - 1], int(match["day"]), match["year"])
     if match["hour"]:
         words += f", {times.clock(int(match['hour']), int(match['minute']))}"
+        if match["second"] and (second := int(match["second"])):
+            words += f" and {numbers.plural(str(second), 'second', 'seconds')}"
         words += " U T C" if match["zone"] == "Z" else ""
     return words
 
@@ -266,6 +276,10 @@ def _days(match: re.Match[str]) -> str:
     return "".join(words)
 
 
+def _certain_day(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith("Fri") and _NAMED_FRI.search(match.string) else day_name(match[0])
+
+
 def _century(match: re.Match[str]) -> str:
     return "century." if match[0].endswith(".") and _ends_sentence(match) else "century"
 
@@ -323,10 +337,11 @@ RULES: tuple[Rule, ...] = (
         "three digits",
     ),
     rule(_SLASHED, _slashed, "digit/"),
+    rule(rf"(?<!\w)(?P<day>{_DAYS_SHORT})\.'(?=[ ][a-z])", lambda match: f"{day_name(match['day'])}s'", SHORT_DAYS),
     rule(_DAYS, _days, SHORT_DAYS),
     rule(r"(?<!\w)M[-–]F(?=[:,]?[ ](?:\d|only\b|from\b))", "Monday to Friday", ("M-F", "M–F")),
     rule(_DAYS_SLASHED, lambda match: ", ".join(_LETTER_DAYS[each] for each in match[0].split("/")), "/"),
     rule(_DAY_BEFORE, _day_before, SHORT_DAYS),
-    rule(_CERTAIN_DAY, lambda match: day_name(match[0]), SHORT_DAYS),
+    rule(_CERTAIN_DAY, _certain_day, SHORT_DAYS),
     rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),
 )

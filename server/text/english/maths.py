@@ -182,6 +182,10 @@ _MARKED = r"(?<![^\W_])(?:[A-Za-zα-ω][\u0302-\u0304]|[ȳŷȲŶ])(?![^\W_]|[\u0
 _MARK_NAMES = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar"}
 _LESS = r"(?<![\w'.\-])(?:(?P<letter>[nx])-(?P<number>[1-9])|(?P<index>[ik])-(?P<small>[12]))(?![\w\-]|\.\d)"
 """n-1. Of other letters, "k-9" is a name."""
+_FACTORIAL = r"""
+    (?<![\w'.]) (?:(?P<letter>[nkm])!(?=[ ](?:[a-z]|[-+*/=<>≈]))|(?P<number>[1-9]\d?)!(?=[ ](?:is|equals|has)[ ]\d))
+"""
+"""n! grows, 5! is 120."""
 _FUNCTIONS = {"sin": "sine", "cos": "cosine", "tan": "tangent"}
 _ABSOLUTE = r"(?<![\w|)])\|(?P<value>[-−]?(?:\d{1,6}(?:\.\d{1,4})?|[a-z]))\|(?![\w|])"
 """|-3|."""
@@ -217,6 +221,7 @@ FIRST: tuple[Rule, ...] = (
         lambda match: f"{_FUNCTIONS[match['name'].lower()]} of (",
         ("sin", "cos", "tan"),
     ),
+    rule(_FACTORIAL, lambda match: f"{match['letter'] or match['number']} factorial", "!"),
     rule(_MARKED, _marked, (*_MARK_NAMES, *"ȳŷȲŶ")),
     rule(_ABSOLUTE, r"the absolute value of \g<value>", "|"),
     rule(_ISOTOPE, _isotope, tuple("⁰¹²³⁴⁵⁶⁷⁸⁹")),

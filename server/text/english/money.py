@@ -5,92 +5,10 @@ from __future__ import annotations
 import re
 
 from server.text.english import attributive, numbers
+from server.text.english.currencies import CODES, CURRENCIES, SCALE_WORDS, SCALES, Coin
 from server.text.english.rules import Rule, alternatives, rule
 from server.text.english.unit_words import RESOLUTIONS
 
-Coin = tuple[str, str, str, str]
-"""Singular and plural of the unit and of its hundredth; the last two are "" for a currency without one."""
-
-_DOLLAR: Coin = ("dollar", "dollars", "cent", "cents")
-
-
-def _dollar(country: str) -> Coin:
-    return (f"{country} dollar", f"{country} dollars", "cent", "cents")
-
-
-CURRENCIES: dict[str, Coin] = {
-    "US$": _dollar("U S"),
-    "C$": _dollar("Canadian"),
-    "CA$": _dollar("Canadian"),
-    "A$": _dollar("Australian"),
-    "AU$": _dollar("Australian"),
-    "NZ$": _dollar("New Zealand"),
-    "HK$": _dollar("Hong Kong"),
-    "S$": _dollar("Singapore"),
-    "R$": ("real", "reais", "centavo", "centavos"),
-    "$": _DOLLAR,
-    "€": ("euro", "euros", "cent", "cents"),
-    "£": ("pound", "pounds", "penny", "pence"),
-    "¥": ("yen", "yen", "", ""),
-    "₹": ("rupee", "rupees", "paisa", "paise"),
-    "₩": ("won", "won", "", ""),
-    "₽": ("ruble", "rubles", "kopeck", "kopecks"),
-    "₺": ("lira", "lira", "kurus", "kurus"),
-    "₪": ("shekel", "shekels", "agora", "agorot"),
-    "₫": ("dong", "dong", "", ""),
-    "฿": ("baht", "baht", "satang", "satang"),
-    "₱": ("peso", "pesos", "centavo", "centavos"),
-    "₦": ("naira", "naira", "kobo", "kobo"),
-    "₴": ("hryvnia", "hryvnias", "kopeck", "kopecks"),
-    "₿": ("bitcoin", "bitcoin", "", ""),
-}
-_CODES: dict[str, Coin] = {
-    "USD": _dollar("U S"),
-    "EUR": CURRENCIES["€"],
-    "GBP": CURRENCIES["£"],
-    "JPY": CURRENCIES["¥"],
-    "CAD": _dollar("Canadian"),
-    "AUD": _dollar("Australian"),
-    "CHF": ("Swiss franc", "Swiss francs", "", ""),
-    "CNY": ("yuan", "yuan", "", ""),
-    "RMB": ("yuan", "yuan", "", ""),
-    "INR": CURRENCIES["₹"],
-    "SEK": ("Swedish krona", "Swedish kronor", "", ""),
-    "NOK": ("Norwegian krone", "Norwegian kroner", "", ""),
-    "DKK": ("Danish krone", "Danish kroner", "", ""),
-    "PLN": ("zloty", "zlotys", "", ""),
-    "MXN": ("Mexican peso", "Mexican pesos", "", ""),
-    "BRL": CURRENCIES["R$"],
-    "KRW": CURRENCIES["₩"],
-    "NZD": _dollar("New Zealand"),
-    "HKD": _dollar("Hong Kong"),
-    "SGD": _dollar("Singapore"),
-    "BTC": CURRENCIES["₿"],
-    "ETH": ("ether", "ether", "", ""),
-    "Rs.": CURRENCIES["₹"],
-    "Rs": CURRENCIES["₹"],
-}
-SCALES = {
-    "k": "thousand",
-    "K": "thousand",
-    "m": "million",
-    "M": "million",
-    "mm": "million",
-    "MM": "million",
-    "mn": "million",
-    "mil": "million",
-    "b": "billion",
-    "B": "billion",
-    "bn": "billion",
-    "Bn": "billion",
-    "t": "trillion",
-    "T": "trillion",
-    "tn": "trillion",
-    "trn": "trillion",
-    "bln": "billion",
-    "mln": "million",
-}
-SCALE_WORDS = "hundred thousand million billion trillion lakh crore".split()
 _PER = {
     "mo": "month",
     "month": "month",
@@ -180,7 +98,7 @@ _PER |= {each.upper(): _PER[each] for each in "hr hour day wk week mo month yr y
 _SYMBOL = alternatives(CURRENCIES)
 _SCALE = rf"""
     (?: [ -]?(?P<word>(?i:{"|".join(SCALE_WORDS)}))\b
-      | [ ]?(?P<letter>bn|Bn|bln|mn|mln|trn|tn|mil|MM|mm|[KkMmBbTt])(?![\w$%]) )?
+      | [ ]?(?P<letter>bn|Bn|BN|bln|mn|MN|mln|trn|tn|TN|mil|MM|mm|[KkMmBbTt])(?![\w$%]) )?
 """
 _NUMBER = r"\d+(?:,\d{2,3})*(?:\.\d+)?|\.\d+"
 _QUANTITY = r"1(?:0*[kKMB]|00+|0{0,2}(?:,000)+)"
@@ -199,9 +117,9 @@ _AMOUNT = rf"""
 _AFTER = rf"""
     (?=[-+−.\d])
     (?<![\w.,$€£]) (?P<sign>[-+−])? (?P<number>{_NUMBER}) {_SCALE}
-    [ ]?(?P<code>[€£¥₹₩₽₺₪₫฿₱₴]|(?:{alternatives(code for code in _CODES if code.isupper())})(?!\w)|\$(?![\w$]))
+    [ ]?(?P<code>[€£¥₹₩₽₺₪₫฿₱₴]|(?:{alternatives(code for code in CODES if code.isupper())})(?!\w)|\$(?![\w$]))
 """
-_BEFORE = rf"(?<![\w/])(?P<code>{alternatives(_CODES)})[ ]?(?P<sign>[-−])?(?P<number>{_NUMBER}){_SCALE}(?!\w)"
+_BEFORE = rf"(?<![\w/])(?P<code>{alternatives(CODES)})[ ]?(?P<sign>[-−])?(?P<number>{_NUMBER}){_SCALE}(?!\w)"
 _NEGATIVE = r"""
     (?P<before>\b(?:loss|income|flow|profit|earnings|EBITDA|deficit|result|margin)\b[^.!?$€£()]{0,30}[ ])
     \((?P<amount>[$€£][\d.,]+(?:[KkMBT]|bn)?)\)
@@ -211,6 +129,17 @@ _TWICE = rf"""
     [$€£] (?=\d[\d,]{{0,15}}(?:\.\d)?(?:[ ]?(?:{"|".join(SCALE_WORDS)}|[KkMBb]|bn))?[ -](?:dollars?|pounds|euros)\b)
 """
 """A symbol whose currency is also a word: $5 million dollars."""
+_RENTS = {
+    "pcm": "per calendar month",
+    "pw": "per week",
+    "pp": "per person",
+    "pn": "per night",
+    "ppn": "per person per night",
+    "pppn": "per person per night",
+    "pa": "per annum",
+}
+_RENT = rf"(?P<amount>[$€£]\d[\d,]{{0,12}}(?:\.\d\d)?k?)[ ]?(?P<per>{alternatives(_RENTS)})(?![\w.]\w|\w)"
+"""£1,250 pcm."""
 _FOR = r"(?<![\w./$£€,])(?P<count>\d{1,2})/(?=[$£€]\d)"
 """3/$10: three for ten dollars."""
 _SHILLINGS = r"""
@@ -231,6 +160,10 @@ _CENTS_PER = {"kWh": "kilowatt hour", "lb": "pound", "min": "minute"} | {
     each: each for each in ("share", "mile", "gallon", "word")
 }
 _CODE_NEEDS = ("capitals", "Rs", *tuple("€£¥₹₩₽₺₪₫฿₱₴$"))
+_MUCH_MONEY = (
+    r"\b(?P<before>(?i:mak(?:e|es|ing)|made|sav(?:e|es|ing)|earn|big|more|the|my|your|of|for|some)[ ])\${2,5}(?![\w$])"
+)
+"""make $$$."""
 _ALONE = {"$": "dollar sign", "€": "euro sign", "£": "pound sign", "¥": "yen sign", "¢": "cent sign", "₹": "rupee sign"}
 
 
@@ -291,7 +224,7 @@ def _sign(sign: str | None) -> str:
 
 def _with_code(match: re.Match[str]) -> str:
     code = match["code"]
-    coin = _CODES.get(code) or CURRENCIES[code]
+    coin = CODES.get(code) or CURRENCIES[code]
     scale = (match["word"] or SCALES.get(match["letter"] or "", "")).lower()
     sign = _sign(match["sign"])
     if scale:
@@ -317,6 +250,7 @@ def _shillings(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(_TWICE, "", ("dollar", "dollars", "pounds", "euros")),
     rule(r"(?<=\d)/\$(?=[\s.,;)]|$)", " per dollar", "/$"),
+    rule(_RENT, lambda match: f"{match['amount']} {_RENTS[match['per']]}", _RENTS),
     rule(_FOR, lambda match: f"{numbers.cardinal(int(match['count']))} for ", ("/$", "/£", "/€")),
     rule(_SHILLINGS, _shillings, "£"),
     rule(_NEGATIVE, r"\g<before>-\g<amount>", ("($", "(€", "(£")),
@@ -324,5 +258,7 @@ RULES: tuple[Rule, ...] = (
     rule(_AFTER, _with_code, _CODE_NEEDS),
     rule(_BEFORE, _with_code, _CODE_NEEDS),
     rule(_CENTS, _cents, ("¢", "digit p", "digit c")),
+    rule(_MUCH_MONEY, r"\g<before>money", "$$"),
+    rule(r"(?<![\w$])\${2,5}(?![\w$])", lambda match: " ".join(["dollar sign"] * len(match[0])), "$$"),
     rule(r"(?<!\S)[$€£¥¢₹](?!\S)", lambda match: _ALONE[match[0]], tuple("$€£¥¢₹")),
 )

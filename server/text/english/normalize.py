@@ -42,8 +42,9 @@ from server.text.english import (
     web,
     years,
 )
-from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS, TITLES, WORDS
+from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS, WORDS
 from server.text.english.rules import Rules, first_words
+from server.text.english.title_words import TITLES
 from server.text.patterns import lazy
 
 RULES = Rules(
@@ -108,7 +109,9 @@ _PARAGRAPH = lazy(r"\n[^\S\n]*\n\s*")
 _LONGEST_PIECE = 1000
 """Maximum characters that the rules see at a time, so that the cost of any text is linear in its length."""
 _ABBREVIATIONS = (
-    first_words((*TITLES, "Rt", "mi", *NUMBERED, *STREETS, *COMPANIES, *WORDS)) | dates.SHORT_DAYS | dates.MONTH_WORDS
+    first_words((*TITLES, "Rt", "mi", "feat", *NUMBERED, *STREETS, *COMPANIES, *WORDS))
+    | dates.SHORT_DAYS
+    | dates.MONTH_WORDS
 )
 _SENTENCE_END = lazy(
     r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"

@@ -85,6 +85,11 @@ def _codes(match: re.Match[str]) -> str:
 
 
 EARLY: tuple[Rule, ...] = (
+    rule(
+        r"(?:(?<=\d[ ]BCE)|(?<=\d[ ]BC)|(?<=\d[ ]CE)|(?<=\d[ ]AD))[ ]?[-–][ ]?(?=(?:AD[ ])?\d)",
+        " to ",
+        ("BC", "CE", "AD"),
+    ),
     rule(_CODES, _codes, "letter digit"),
     rule(_TEN_FOUR, r"\g<before>ten four", "10-4"),
 )

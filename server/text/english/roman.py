@@ -47,6 +47,8 @@ _OTHER = r"""
 """
 NUMERAL = lazy(r"X{0,3}(?:IX|IV|VI{0,3}|I{2,3})|X{1,3}I{1,3}|X{2,3}V?")
 """A Roman numeral that is no word: XIV, but not "I" or "MIX"."""
+_AFTER_ACRONYM = r"(?<!\w)(?P<word>[A-Z]{3,6}[ ])(?P<roman>I{2,3}|VI{1,3}|IX|(?<=[A-Z]{4}[ ])IV)(?!\w)(?!'[a-rt-z])"
+"""SALT II."""
 _YEAR = r"(?<!\w)(?P<roman>M(?:CM|DC{0,3}|D)?M?(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3}))(?!\w)"
 _NUMERALS = r"X{0,3}(?:IX|IV|V?I{1,3}|V)|X{1,3}"
 _CASE = rf"""
@@ -75,6 +77,14 @@ _AFTER_FIRST = frozenset(
     "with then also his her again too when while before after until".split()
 )
 """Words after which "Charles I" is the king. Before another verb, "Mary I spoke to", it is the pronoun."""
+_PRONOUN_VERBS = frozenset("am have think know want love like hope need see saw will would miss mean don can".split())
+"""Words before which "I" is the pronoun: "Mary I love you"."""
+_REIGN = lazy(
+    r"\b(?i:kings?|queens?|emperors?|empress|popes?|tsars?|czars?|kaiser|sultan|monarchs?|thrones?|reign\w*|rule[ds]|"
+    r"crown\w*|dynasty|tudors?|stuarts?|century|charter|abdicated|heir)\b|\b1[0-8]\d\d\b"
+    r"|\b(?:of|[Uu]nder)[ ][A-Z][a-z]+[ ]I\b"
+)
+"""What shows that "Elizabeth I" is the queen before any word."""
 LISTED = frozenset("ii iii iv vi vii viii ix".split())
 """Roman numerals before the items of a list, apart from those that are single letters. They end no sentence."""
 _ITEM = rf"(?:(?<=^)|(?<=[.!?:;][ ]))(?P<roman>i|{'|'.join(sorted(LISTED))})\.[ ](?=[\"'(]?[A-Z\d])"
@@ -115,11 +125,17 @@ def _part(match: re.Match[str]) -> str:
     return match["word"] + f"{numbers.cardinal(value(match['roman']))} {letter}"
 
 
+def _reigns(match: re.Match[str]) -> bool:
+    """Return whether the text is about a monarch, so that "I" after the name is no pronoun."""
+    after = (match["after"] or "").strip()
+    return after not in _PRONOUN_VERBS and _REIGN.search(match.string) is not None
+
+
 def _king(match: re.Match[str]) -> str:
     roman, name, after = match["roman"], match["word"].strip(), match["after"] or ""
     if roman in ("C", "D", "L", "M") or (roman == "X" and name in _NOT_BEFORE_X):
         return match[0]
-    if roman == "I" and after and after.strip() not in _AFTER_FIRST:
+    if roman == "I" and after and after.strip() not in _AFTER_FIRST and not _reigns(match):
         return match[0]
     if roman == "V" and after.strip() in ("neck", "for"):
         return match[0]
@@ -209,6 +225,7 @@ RULES: tuple[Rule, ...] = (
     rule(_CASE, lambda match: match["word"] + numbers.cardinal(value(match["roman"])), "roman"),
     rule(_CENTURY, lambda match: numbers.ordinal(value(match["roman"])), "roman"),
     rule(_OTHER, _other, "roman"),
+    rule(_AFTER_ACRONYM, _other, "roman"),
     rule(_YEAR, _year, "roman"),
     rule(_LONG, lambda match: numbers.cardinal(value(match[0])), "roman"),
     rule(r"^\s*(?P<roman>X{0,3}(?:IX|IV|V?I{0,3}))(?P<stop>[.!?]?\s*)$", _alone, "roman"),

@@ -212,5 +212,10 @@ RULES: tuple[Rule, ...] = (
     rule(r"[™®℠*†‡•·◦▪■●※]", " ", tuple("™®℠*†‡•·◦▪■●※")),
     rule(_HASH, "number ", "#"),
     rule(r"(?<!\w)[μΩ](?!\w)", lambda match: "mu" if match[0] == "μ" else "omega", ("μ", "Ω")),
+    rule(
+        r"(?P<sign>[∑∏∫√∛])[ ]?of(?!\w)",
+        lambda match: f"{_SIMPLE[match['sign']].removesuffix(' of')} of",
+        tuple("∑∏∫√∛"),
+    ),
     rule(rf"[{re.escape(_ALL)}]", lambda match: f" {_SIMPLE[match[0]]} ", "symbol"),
 )

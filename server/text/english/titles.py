@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from server.text.english.abbreviation_words import BARE_TITLES, TITLES
 from server.text.english.abbreviations import ORDINAL_WORDS, stop, stop_after_name
 from server.text.english.rules import Rule, alternatives, first_words, rule
+from server.text.english.title_words import BARE_TITLES, TITLES
 from server.text.patterns import lazy
 
 _NAME = r"(?=[ ][A-Z])"

@@ -215,3 +215,79 @@ def test_a_fraction_after_a_colon_keeps_its_space() -> None:
 )
 def test_distances_and_sizes_and_dates_beside_each_other(typed: str, said: str) -> None:
     check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("c u tmw", "see you tomorrow"),
+        ("ppl r asking abt the wknd", "people are asking about the weekend"),
+        ("The r in red is silent.", "the r in red is silent"),
+        ("will b there w my bro", "will be there with my bro"),
+        ("To b or not to b", "to b or not to b"),
+        ("ur so funny, ur dog too", "youre so funny your dog too"),
+        ("any1 up 4ever?", "anyone up forever"),
+        ("<3 you mom", "love you mom"),
+        ("<3 miles away", "less than three miles away"),
+    ],
+)
+def test_letters_and_digits_of_chats_are_words_beside_words(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("Elizabeth I granted a charter in 1600.", "elizabeth the first granted a charter in sixteen hundred"),
+        ("Queen Elizabeth I never married.", "queen elizabeth the first never married"),
+        ("Mary I love you", "mary i love you"),
+        ("The queen asked Mary I think.", "the queen asked mary i think"),
+        ("SALT II and START II were treaties.", "salt two and start two were treaties"),
+        ("She took the SAT II in math.", "she took the s a t two in math"),
+        ("An ER IV bag", "an e r i v bag"),
+    ],
+)
+def test_numerals_after_monarchs_and_acronyms(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("Make $$$ fast.", "make money fast"),
+        ("Price: $$", "price dollar sign dollar sign"),
+        ("EU, US AGREE DEAL WORTH $1.2TN", "e u u s agree deal worth one point two trillion dollars"),
+        ("GIVE US BACK OUR MONEY", "give us back our money"),
+        ("Rent is £950 pcm.", "rent is nine hundred fifty pounds per calendar month"),
+        ("It rose 5 pp.", "it rose five pp"),
+        ("HTTP 404 and 503 errors", "h t t p four oh four and five oh three errors"),
+        ("There were 500 errors.", "there were five hundred errors"),
+        ("Adm. fee: $12", "admission fee twelve dollars"),
+        ("Adm. Lee spoke.", "admiral lee spoke"),
+        ("Smith Mfg. Co. closed.", "smith manufacturing company closed"),
+        ("W/D in unit, util. incl.", "washer and dryer in unit utilities included"),
+        ("A$AP Rocky feat. Rihanna", "asap rocky featuring rihanna"),
+        ("Closed Tues.' mornings", "closed tuesdays mornings"),
+        ("Ask Fri or Ann.", "ask fri or ann"),
+        ("Due Fri at noon", "due friday at noon"),
+    ],
+)
+def test_prices_codes_and_short_forms(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("∑ of all weights", "sum of all weights"),
+        ("n! grows fast", "n factorial grows fast"),
+        ("5! is 120", "five factorial is one hundred twenty"),
+        ("I have 5! Is that all?", "i have five is that all"),
+        ("git rebase -i HEAD~3", "git rebase dash i head tilde three"),
+        ("git reset HEAD^", "git reset head caret"),
+        ("450 BCE – 380 BCE", "four hundred fifty b c e to three hundred eighty b c e"),
+        ("2024-05-01 12:00:03 done", "may first twenty twenty four twelve oclock and three seconds done"),
+    ],
+)
+def test_signs_of_maths_commands_and_logs(typed: str, said: str) -> None:
+    check(typed, said)
