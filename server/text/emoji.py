@@ -21,7 +21,10 @@ _FLAG = "[\U0001f1e6-\U0001f1ff]{1,2}"
 _ONE = rf"(?:{_FLAG}|(?![{_ARROWS}])[{_PICTURES}]\ufe0f?[{_SKIN_TONES}]?|[\u00a9\u00ae\u2122\u2194-\u21aa\u24c2]\ufe0f)"
 _SEQUENCE = lazy(rf"{_ONE}(?:\u200d{_ONE}){{0,8}}(?:[\U000e0020-\U000e007f]{{1,8}})?\u20e3?")
 _KEYCAP = lazy(r"([0-9#*])\ufe0f?\u20e3")
-_RATING = lazy(r"(?<![\d.])(\d(?:\.\d)?)[ ]?[★⭐]\ufe0f?(?![★⭐☆])")
+_RATING = lazy(
+    r"(?<![\d.])(\d(?:\.\d)?)[ ]?[★⭐]\ufe0f?(?![★⭐☆])"
+    r"(?P<noun>(?= (?:service|hotel|review|rating|experience|meal|place|product|food|app|restaurant|seller|stay)s?\b))?"
+)
 _STARS = lazy(
     r"(?<![★☆⭐\ufe0f]) (?P<full>(?:[★⭐]\ufe0f?){1,10})(?P<half>[½⯨✬⯪])?(?P<empty>☆{1,9})?"
     r"(?![★☆⭐])(?P<end>[ ](?=[A-Z]))?",
@@ -105,7 +108,9 @@ def in_english(text: str) -> str:
         text = _LOVE.sub(lambda match: f"{match['subject'] or match['you'] or match['low']} love", text)
         text = _LOVE_FIRST.sub("love", text)
     if not text.isascii():
-        text = _RATING.sub(lambda match: f"{match[1]} star" + ("s" if match[1] != "1" else ""), text)
+        text = _RATING.sub(
+            lambda match: f"{match[1]} star" + ("s" if match[1] != "1" and match["noun"] is None else ""), text
+        )
         text = _STARS.sub(_stars, text)
     return text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import dates, letters, numbers
+from server.text.english import dates, letters, numbers, weekdays
 from server.text.english.abbreviation_words import (
     BARE_NUMBERED,
     COMPANIES,
@@ -24,7 +24,7 @@ _SPELLED = {
 _CAPITALIZED = {
     word[0].upper() + word[1:]: spoken[0].upper() + spoken[1:]
     for word, spoken in (WORDS | CHAT).items()
-    if len(word) > 2 and word not in ("oz.", "asap")  # Oz and A$AP are names
+    if len(word) > 2 and word != "oz."  # Oz is a name
 }
 _ALL_WORDS = (
     _CAPITALIZED
@@ -43,6 +43,7 @@ _NEVER_END = frozenset(
 ) | {"tel. no.", "phone no.", "ref. no.", "serial no."}
 """Abbreviations that never end a sentence, even before a capital."""
 _NAME = r"(?=[ ][A-Z])"
+_NAME_AFTER = lazy(r"[ ][A-Z][a-z]")
 _COUNTIES = (
     "Antrim Armagh Carlow Cavan Clare Cork Derry Donegal Down Dublin Durham Fermanagh Galway Kerry Kildare Kilkenny "
     "Laois Leitrim Limerick Longford Louth Mayo Meath Monaghan Offaly Roscommon Sligo Tipperary Tyrone Waterford "
@@ -107,6 +108,9 @@ _NUMBER_OF = r"""
     |license|licence|passport|invoice|booking|flight|room|member|registration)[ ]no\b\.
     (?=[ ](?:[A-Z]{0,4}\d|ending))
 """
+_LETTERED_WORDS = "Bldg Apt Ste Rm Fig App Tbl Para Bk".split()
+_LETTERED = rf"(?<![\w.])(?P<word>{alternatives(_LETTERED_WORDS)})\.?[ ](?=[A-Z](?![\w'’]|\.\w))"
+"""Bldg. B."""
 _LAUNDRY = r"""
     (?<!\w)W/D (?=[ ](?:in|on|hook-?ups?|incl\w*|inside|provided|combo|and|&)(?!\w)|\s*[.,;)]|\s*$)
 """
@@ -160,7 +164,7 @@ def _weekday(match: re.Match[str]) -> str:
     after = match.string[match.end() : match.end() + 3]
     if not _WEEKDAY_BEFORE.search(before) and not re.match(r"\s[a-z\d&]|,", after):
         return match[0]
-    return dates.day_name(match["word"]) + stop(match)
+    return weekdays.day_name(match["word"]) + stop(match)
 
 
 def _dotted(match: re.Match[str]) -> str:
@@ -183,6 +187,8 @@ def _initials(match: re.Match[str]) -> str:
 def _word(match: re.Match[str]) -> str:
     word = match["word"]
     spoken = _ALL_WORDS[word]
+    if word == "Asap" and _NAME_AFTER.match(match.string, match.end()):  # A$AP Rocky
+        return word
     if word.lower() in _ALSO_WORDS and word != "Dir." and (stop(match) or _follows_noun_marker(match)):
         return word
     if match.start() and spoken[0].isupper() and spoken[:2] != "I " and word.isupper() and not _starts_sentence(match):
@@ -258,6 +264,12 @@ EARLY: tuple[Rule, ...] = (
     rule(r"\bpop\.[ ](?=\d{3}|\d{1,3},\d)", "population ", "pop."),
     rule(r"(?<=[(\d][ ])inc\.(?=[ ](?:VAT|tax|GST|p&p|postage|[a-z]))|(?<=\()inc\.(?=[ ])", "including", "inc."),
     rule(r"(?<![\w/])(?<!\d[ ])(?P<word>[Ww])/(?=[a-z]{3,12}\b(?!/))", r"\g<word>ith ", ("w/", "W/")),
+    rule(_LETTERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(_LETTERED_WORDS)),
+    rule(r"(?<![\w.])Ex\.[ ](?=[A-Z](?![\w'’]|\.\w))", "Exhibit ", ("ex",)),
+    rule(r"(?<=[,(])(?P<space>[ ]?)[Rr]et\.?(?=[),;]|\s*$)", r"\g<space>retired", ("ret",)),
+    rule(r"^Corp\.(?=[ ][A-Z])", "Corporate", ("corp",)),
+    rule(r"\b(?P<whose>(?:my|your|ur|his|her|our|their)[ ])addr(?![\w.])", r"\g<whose>address", ("addr",)),
+    rule(r"(?<=[a-z][ ])hrs?(?=:)|(?<=\b[Oo]ffice[ ])hrs?\b\.?(?![ ]?\d)", "hours", ("hrs",)),
     rule(_LAUNDRY, "washer and dryer", "W/D"),
     rule(r"(?<!\w)[Ww]/[Ll](?=[ ](?:record|ratio))", "win-loss", ("w/l", "W/L")),
     rule(
@@ -316,7 +328,7 @@ RULES: tuple[Rule, ...] = (
     rule(_STREET, _street, first_words(STREETS)),
     rule(_COMPANY, _company, first_words(COMPANIES)),
     rule(_COMPANY_BEFORE, lambda match: COMPANIES[match["word"]], first_words(COMPANIES)),
-    rule(_WEEKDAY, _weekday, dates.SHORT_DAYS),
+    rule(_WEEKDAY, _weekday, weekdays.SHORT_DAYS),
     rule(_MONTH, lambda match: dates.month_name(match["word"]) + stop(match), dates.SHORT_MONTHS),
     rule(_ESTIMATED, r"\g<word>stimated", "st."),
     rule(r"(?<![\w'.])u(?![\w'.]\w|\w)", "you", (" u", "u ")),

@@ -26,7 +26,8 @@ _MENU = rf"""
 """
 """A path through menus: Settings > Sound > Volume."""
 _MENUS = frozenset(
-    "settings file edit view tools help home options preferences system start menu format insert window account shop "
+    "save open new print app apps network security privacy display messages accessibility settings file edit view "
+    "tools help home options preferences system start menu format insert window account shop "
     "profile products control general".split()
 )
 """Menus with which a path may begin without a verb such as "open"."""

@@ -23,7 +23,7 @@ _KINDS = (
 """Words between a measure and the thing that it describes: "a 2TB external drive"."""
 _THINGS = (
     "adapters?|adaptors?|apartments?|bags?|bands?|barrels?|batter(?:y|ies)|beams?|bits?|boards?|boats?|bolts?|bottles?"
-    "|boxe?s?|breakers?|buckets?|bulbs?|burgers?|cables?|cans?|capsules?|cards?|cartons?|ceilings?|chargers?|circuits?|condos?"
+    "|boxe?s?|breakers?|cameras?|films?|prints?|buckets?|bulbs?|burgers?|cables?|cans?|capsules?|cards?|cartons?|ceilings?|chargers?|circuits?|condos?"
     "|containers?|cords?|cylinders?|dash|detours?|diesel|displays?|drives?|dumbbells?|engines?|fences?|fields?|freestyle"
     "|fuses?|gusts?|heaters?|hikes?|homes?|hoses?|houses?|hurdles|hybrid|injections?|jars?|jugs?|kettlebells?|kegs?"
     "|ladders?|lamps?|lens(?:es)?|limits?|loops?|lots?|modules?|monitors?|motors?|nails?|outlets?|packs?"
@@ -34,6 +34,11 @@ _THINGS = (
 )
 """Things that a measure describes also without an article. None is a substance: "250 ml water" has milliliters."""
 _THING = lazy(rf"[ ](?:(?:{_KINDS})[ ])?(?:{_THINGS})(?!\w|'\w)")
+_CONTAINER = lazy(
+    r"\)[ ](?:cans?|pkgs?|packages?|packets?|jars?|box(?:es)?|bags?|bottles?|containers?|blocks?|tins?|sticks?"
+    r"|envelopes?|cartons?|tubs?|tubes?|loa(?:f|ves)|steaks?|fillets?|bars?)\b"
+)
+"""What a measure in brackets describes: 1 (14 oz.) can."""
 _ELECTRIC = "fuse breaker circuit outlet socket plug charger".split()
 _LASTING = (
     "clips?|commutes?|contracts?|countdown|deadlines?|flights?|intervals?|layovers?|leases?|meetings?|mortgages?|periods?|"
@@ -74,6 +79,8 @@ _HEADLINE = lazy(
 def measure(text: str, start: int, end: int, unit: str = "") -> bool:
     """Return whether the measure at ``text[start:end]`` describes the noun after it."""
     if text[end : end + 1] == "-" and text[end + 1 : end + 2].isalpha():
+        return True
+    if text[end : end + 1] == ")" and text[start - 1 : start] == "(" and _CONTAINER.match(text, end):
         return True
     if not _NOUN.match(text, end):
         return False

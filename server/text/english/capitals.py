@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import dates, letters, roman
+from server.text.english import dates, letters, roman, weekdays
 from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS
 from server.text.english.abbreviation_words import WORDS as ABBREVIATIONS
 from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS, WORDS
@@ -65,6 +65,7 @@ _OF_COUNTRY = (
     "OPEN|OFFICIALS?|EMBASSY|ENVOY|CITIZENS?|CITIES|STATES?|TREASURY|FED|SECRETARY|DIPLOMATS?|VISAS?|TEAM|WOMEN|MEN|COMPANY|"
     "COMPANIES|FIRMS?|RATES?|RETAIL|SALES|HOUSING|BANKS?|AIRLINES?"
 )
+_SEE_YOU = r"\b(?P<verb>SEE|LOVE|THANK|MISS|ARE|CAN|DO|DID|WILL|IF|FOR|WITH)[ ]U(?![\w.'-]|[ ](?:OF|[A-Z])\b)"
 _COUNTRY = lazy(
     rf"(?:(?<=^)|(?<=\bTHE ))US(?= )|(?<=\bEX-)US\b"
     rf"|\bUS(?=-[A-Z]{{4}}| (?:{_OF_COUNTRY})\b|(?: AND |, |-)(?:{_PARTNERS})\b)"
@@ -137,7 +138,7 @@ def _sentence(match: re.Match[str]) -> str:
         return match[0]
     text = _COUNTRY.sub(_country, match[0])
     words = _SEPARATE.findall(text)
-    if sum(map(_ordinary, words)) < _FEW:
+    if sum(map(_ordinary, words)) + _abbreviated(text, words) < _FEW:
         return text
     title = False
 
@@ -155,8 +156,10 @@ def _sentence(match: re.Match[str]) -> str:
         if word in _WITHOUT_APOSTROPHE:
             return _WITHOUT_APOSTROPHE[word]
         if lower in SHORT_WORDS:
-            return word.capitalize() if lower in dates.SHORT_DAYS and _TIME_FOLLOWS.match(text, match.end()) else lower
-        if word.startswith("I'") or lower in dates.SHORT_DAYS or lower in _NAMES or title:
+            return (
+                word.capitalize() if lower in weekdays.SHORT_DAYS and _TIME_FOLLOWS.match(text, match.end()) else lower
+            )
+        if word.startswith("I'") or lower in weekdays.SHORT_DAYS or lower in _NAMES or title:
             return word.capitalize()
         if lower in _ABBREVIATED and text[match.end() : match.end() + 1] == ".":
             return word.capitalize()
@@ -171,6 +174,12 @@ def _sentence(match: re.Match[str]) -> str:
         return word.capitalize() if after_title or street.capitalize() in STREETS else lower
 
     return _SENTENCE_START.sub(lambda match: match[0].upper(), _SEPARATE.sub(plain, text))
+
+
+def _abbreviated(text: str, words: list[str]) -> int:
+    """Return how many of ``words`` are words of chats, or abbreviations with a full stop, unless all are."""
+    short = sum(word.lower() in CHAT or (word.lower() in _ABBREVIATED and f"{word}." in text) for word in words)
+    return short if short > 1 or short < len(words) else 0
 
 
 def _mc(match: re.Match[str]) -> str:
@@ -236,6 +245,9 @@ def _without_hyphens(match: re.Match[str]) -> str:
 
 
 EARLY: tuple[Rule, ...] = (
+    rule(
+        r"\b(?P<verb>SEE|LOVE|THANK|MISS|ARE|CAN|DO|DID|WILL|IF|FOR|WITH)[ ]U(?![\w.'-]|[ ]OF\b)", r"\g<verb> YOU", " U"
+    ),
     rule(_SIGN_FOR_LETTER, _sign_for_letter, ("$", "!")),
     rule(_ALL_CAPITALS, _sentence, "capitals"),
 )

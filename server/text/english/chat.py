@@ -46,6 +46,17 @@ _SEE_YOU = r"(?<![\w.])(?P<see>[Cc])[ ](?P<you>u|ya|you)(?![\w.'/]|[ ][a-z]\b)"
 """c u tmrw."""
 _ARE = r"\b(?P<before>(?i:you|we|they|ppl|people|these|those|what|where|how|why|who|y|u)[ ])r(?=[ ][a-z]|[?!.]*$)"
 """ppl r waiting, where r you."""
+_WHY = r"""
+    (?: (?<=^) | (?<=[.?!,][ ]) | (?<=\bbut[ ]) | (?<=\band[ ]) | (?<=\bidk[ ]) )
+    (?P<y>[Yy]) (?= [ ](?:r|u|you)\b | [ ](?:are|is|do|did|would|cant|wont)[ ](?:u|you|he|she|it|they|we|this)\b )
+"""
+"""y r u mad."""
+_FOR_REAL = r"(?<=[a-z][ ])fr(?=[ ]fr\b|[ ](?:tho|though)\b|[.!?]*$)|(?<=\bfr[ ])fr(?!\w)"
+_SEE_YOU_SOON = (
+    r"(?<!\w)(?P<see>[Cc])u(?=[ ](?:l8r|later|soon|then|there|at|in|on|tmrw|tomorrow|tonight|2nite|again)\b)"
+)
+_NOT_MUCH = r"(?:(?<=^)|(?<=[.?!,][ ]))(?P<n>[Nn])m(?=[ ](?:u|you|just|hbu|wbu)\b|[,.?!]|\s*$)"
+"""wyd? nm u?"""
 _BE = r"""
     \b(?P<before>(?:will|to|gonna|(?<=')ll|can|must|should|might|wont)[ ])b
     (?=[ ](?:there|here|back|at|in|on|the|a|ok|okay|fun|late|home|gone|good|great|nice|ready|sure|able|my|ur|so)\b)
@@ -85,6 +96,11 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<=\b[Mm]e[ ])2(?=[.!?]*$)", "too", "2"),
     rule(_SEE_YOU, lambda match: f"{'See' if match['see'] == 'C' else 'see'} you", ("c", "C")),
     rule(_ARE, r"\g<before>are", "r"),
+    rule(_WHY, lambda match: "Why" if match["y"] == "Y" else "why", ("y", "Y")),
+    rule(_FOR_REAL, "for real", ("fr",)),
+    rule(_SEE_YOU_SOON, lambda match: f"{'See' if match['see'] == 'C' else 'see'} you", ("cu",)),
+    rule(_NOT_MUCH, lambda match: f"{'N' if match['n'] == 'N' else 'n'}ot much", ("nm",)),
+    rule(r"(?<=[a-z][ ])pm(?=[ ](?:me|him|her|us|them|you|u)\b)", "P M", ("pm",)),
     rule(_BE, r"\g<before>be", "b"),
     rule(_WITH, "with", "w"),
     rule(_YOU_ARE, lambda match: "You're" if match["you"] == "U" else "you're", ("ur",)),

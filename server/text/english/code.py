@@ -219,6 +219,12 @@ _COMMANDS = (
     "awk|base64|bash|bc|cat|column|curl|cut|diff|egrep|env|fold|fzf|grep|gunzip|gzip|head|jq|kubectl|less|md5sum|more|nc|patch"
     "|perl|pbcopy|python3?|rev|rg|sed|sh|sha256sum|shuf|sort|sudo|tac|tail|tar|tee|tr|uniq|wc|xargs|xclip|yq|zcat"
 )
+_COMMAND = r"(?<![\w./@-])(?:rm|cp|mv|ls|df|ps|wc|gcc)(?=[ ](?:-[a-zA-Z]|[~.]{0,2}/))"
+"""rm -rf."""
+_ERROR_NAME = (
+    r"(?<![\w@#])[A-Z][a-z]{2,20}(?:Error|Exception|Warning|Handler|Controller|Factory|Provider|Manager)(?!\w)"
+)
+"""IndexError."""
 _PIPED = rf"(?<=[\w\"')\]}}/.])[ ]\|[ ](?=(?:{_COMMANDS})(?![\w'-]|[ ][|]))"
 """ls | wc -l."""
 _TYPES = "str|int|float|bool|bytes|None|list|dict|set|tuple|object|Any|string|number|boolean|null|undefined|Path|Tensor"
@@ -269,6 +275,10 @@ RULES: tuple[Rule, ...] = (
     rule(_MODE, lambda match: match["command"] + numbers.digits(match["mode"]), ("chmod", "umask", "mode")),
     rule(r"(?<=[A-Za-z\d^])~(?=\d{0,3}(?:[\s.,;:)]|$))", " tilde ", "~"),
     rule(r"(?<=\bHEAD)\^", " caret ", "HEAD^"),
+    rule(r"(?<=\W[a-z])--(?=[;)])|(?<=^[a-z])--(?=[;)])|(?<=[;][ ][a-z])--(?=\s*$)", " minus minus", "--"),
+    rule(_COMMAND, lambda match: letters.spell(match[0]).lower(), ("rm", "cp", "mv", "ls", "df", "ps", "wc", "gcc")),
+    rule(_ERROR_NAME, lambda match: identifier(match[0]), "hump"),
+    rule(r"(?<![\w)\]])-(?=[a-z][ ]?[<>=≤≥]{1,2}[ ]?-?\d)", "minus ", "-"),
     rule(_PIPED, " pipe ", " | "),
     rule(_UNION, " or ", " | "),
     rule(_CALL_LESS, r"\g<call> minus ", "call"),

@@ -1,4 +1,4 @@
-"""Dates as words: 2024-03-15, 10/12/2024, 3 Mar 2024, March 3rd, Fri, Jan 5, 12/25, 31.12.2025."""
+"""Dates as words: 2024-03-15, 10/12/2024, 3 Mar 2024, March 3rd, 12/25, 31.12.2025. See also ``weekdays``."""
 
 from __future__ import annotations
 
@@ -6,35 +6,19 @@ import re
 
 from server.text.english import letters, numbers, times
 from server.text.english.rules import Rule, alternatives, rule
+from server.text.english.weekdays import DAYS_LONG, DAYS_SHORT, SHORT_DAYS, day_name
 from server.text.patterns import lazy
 
 MONTHS = "January February March April May June July August September October November December".split()
 _SHORT_MONTHS = {name[:3].lower(): name for name in MONTHS} | {"sept": "September"}
 SHORT_MONTHS = frozenset(_SHORT_MONTHS)
 MONTH_WORDS = SHORT_MONTHS | {name.lower() for name in MONTHS}
-_SHORT_DAYS = {
-    "mon": "Monday",
-    "tue": "Tuesday",
-    "tues": "Tuesday",
-    "wed": "Wednesday",
-    "weds": "Wednesday",
-    "thu": "Thursday",
-    "thur": "Thursday",
-    "thurs": "Thursday",
-    "fri": "Friday",
-    "sat": "Saturday",
-    "sun": "Sunday",
-}
-SHORT_DAYS = frozenset(_SHORT_DAYS)
 _NAMES = [name for each in MONTHS for name in (each, each.upper(), each.lower()) if name not in ("march", "may")]
 """Names of months in any case, except "march" and "may", which are also other words."""
 _SHORT = [name for each in "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec".split() for name in (each, each.upper())]
 MONTH = rf"(?:{'|'.join(_NAMES)}|(?:{alternatives(_SHORT)})\b\.?)"
 _MONTHS = "|".join(MONTHS)
-_DAYS_SHORT = r"(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)"
-_DAYS_ANY = rf"(?:{_DAYS_SHORT}|MON|TUES?|WED|THU(?:RS?)?|FRI|SAT|SUN|mon|tues?|wed|thu(?:rs?)?|fri)"
-_DAYS_LONG = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
-_WEEKDAY = rf"(?:(?P<weekday>{_DAYS_SHORT}\b\.?|{_DAYS_LONG}),?[ ])?"
+_WEEKDAY = rf"(?:(?P<weekday>{DAYS_SHORT}\b\.?|{DAYS_LONG}),?[ ])?"
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
 _YEAR = r"(?P<year>1\d{3}|20\d{2})"
 _ISO = rf"""
@@ -73,7 +57,7 @@ _SLASHED = rf"""
               |week[ ]of|avail(?:able|\.)?|seen|arrived|sent:|born
               |ordered|delivered|shipped|trip|exam|deadline:?
               |start(?:s|ing)?|begin(?:s|ning)?|end(?:s|ing)?|expires?|notes(?=[ ]\d+/\d+:))
-            | {_DAYS_LONG},? | {_DAYS_SHORT}[.,]? )[ ]
+            | {DAYS_LONG},? | {DAYS_SHORT}[.,]? )[ ]
     )?
     (?<![\w\-/.]) (?P<month>0?[1-9]|1[0-2])/{_DAY} (?![\w/%]|\.\d)
     (?![ ]?(?:inch|cup|tea|table|mile|pound|hour|of))
@@ -84,19 +68,9 @@ _DOTTED_SHORT = r"""
     (?P<before>\b(?:on|by|until|till|from|since|due|dated|of|for|before|after)[ ])
     (?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<year>\d\d) (?![\w.\-]\w|\w)
 """
-_DAY_NUMBER = rf"(?<!\w)(?P<weekday>{_DAYS_SHORT})[ ]{_DAY}(?=[ ]?(?:to|and|until|[-–])[ ]?{_DAYS_SHORT}[ ]\d)"
+_DAY_NUMBER = rf"(?<!\w)(?P<weekday>{DAYS_SHORT})[ ]{_DAY}(?=[ ]?(?:to|and|until|[-–])[ ]?{DAYS_SHORT}[ ]\d)"
 """The first day of "Sat 14 to Sun 22 Feb"."""
 _SEPTEMBER_11 = r"(?<![\w\-/.])9/11(?![\w/%])"
-_DAY_BEFORE = rf"""
-    (?<![\w.])(?P<day>{_DAYS_SHORT})
-    (?= :[ ] | [ ]the[ ]\d
-      | [ ](?:at[ ]|@[ ]?)?\d{{1,2}}(?: [:.]\d\d | [ ]?[AaPp]\.?[Mm] | [ap]\b | [ ]?[-–][ ]?(?:\d|noon|midnight) ) )
-"""
-_COUNTED_AFTER = lazy(r"[ ]\d+[ ]?[-–][ ]?\d+[ ](?:minutes?|mins?|hours?|times|years?|days|weeks|miles|percent)\b")
-_LETTER_DAYS = {"M": "Monday", "T": "Tuesday", "Tu": "Tuesday", "W": "Wednesday", "Th": "Thursday", "F": "Friday"}
-_DAYS_SLASHED = r"(?<![\w/])(?:Tu|Th|[MTWF])(?:/(?:Tu|Th|[MTWF])){1,4}(?=[ ]\d)"
-"""M/W/F 10-11."""
-_DAY_COLON = lazy(rf"\b{_DAYS_SHORT}:[ ]")
 _SHORT_DATES = r"""
     (?<![\w/.,\-]) (?P<month>1[0-2]|0?[1-9])/(?P<day>3[01]|[12]\d|0?[1-9]) [ ]?[-–][ ]?
     (?P<last_month>1[0-2]|0?[1-9])/(?P<last_day>3[01]|[12]\d|0?[1-9]) (?![\w/"″]|[ ](?:inch|cup|in|mile|tsp|tbsp)\b)
@@ -105,23 +79,13 @@ _SHORT_DATES = r"""
 _FRACTION_DAYS = frozenset("2 3 4 8 16".split())
 _CARD = r"\b[Ee]xp(?:ires|iry)?\.?:?[ ](?P<month>0[1-9]|1[0-2])/(?P<year>2[4-9]|3\d)(?=,?[ ]CV[VC])"
 """The end of a card: exp 09/27."""
-_DAY_LINK = r"\.?(?:[ ]?[-–/&→][ ]?|,[ ](?:and[ ]|or[ ])?|[ ](?:and|or|to|thru)[ ])"
-_DAYS = rf"(?<!\w){_DAYS_ANY}(?:{_DAY_LINK}{_DAYS_ANY}(?!\w)){{1,6}}"
-"""Mon-Fri, SAT & SUN, Mon, Wed and Fri."""
-_DAY_WORD = lazy(rf"\b{_DAYS_ANY}\b")
-_CERTAIN_DAY = rf"""
-    (?<![\w.])(?:Fri|fri|Thurs?|thurs|Tues|tues)(?![\w'-]|\.\w|[ ][A-Z][a-z])(?:\.(?=[ ][a-z\d]))?
-  | (?: (?<=\b[Oo]n[ ]) | (?<=\b[Bb]y[ ]) | (?<=\b[Tt]his[ ]) | (?<=\b[Nn]ext[ ]) | (?<=\blast[ ]) | (?<=\b[Ee]very[ ])
-      | (?<=\buntil[ ]) | (?<=\btill[ ]) ) {_DAYS_SHORT} (?![\w'-]|\.\w|[ ][A-Z])
-"""
-"""A weekday alone. Mon, Wed, Sat and Sun are also other words."""
 _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
 _SPOKEN_RANGE = rf"""
     (?<!\w) (?P<start>(?:{_MONTHS})[ ](?:[a-z]+[ ,\-]{{1,2}}){{0,4}}[a-z]+) [ ]?[-–][ ]? (?=(?:{_MONTHS})[ ][a-z])
 """
 """A range of two dates that earlier rules have put into words."""
 _SPOKEN_DAYS = rf"""
-    (?P<start>of[ ](?:{_MONTHS})) [ ]?[-–][ ]? (?=(?:{_DAYS_LONG},[ ])?the[ ][a-z\-]+[ ]of[ ](?:{_MONTHS}))
+    (?P<start>of[ ](?:{_MONTHS})) [ ]?[-–][ ]? (?=(?:{DAYS_LONG},[ ])?the[ ][a-z\-]+[ ]of[ ](?:{_MONTHS}))
 """
 _COMPACT = (
     r"(?<![\w.,$\-/#])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?![\w\-/]|[.,]\d)"
@@ -130,6 +94,10 @@ _FISCAL = r"(?<!\w)(?P<name>FY|fy|H[12](?=[ ']|20)|Q[1-4])[ ]?'?(?P<year>(?:20)?
 _CENTURY = r"(?<=\d(?:st|nd|rd|th)[ ])[cC]\."
 _DENOMINATORS = (16, 32, 64)
 _MEASURED_BEFORE = lazy(r"\b(?:is|was|reads?|at|about|only)[ ]$")
+_HOLIDAY_AFTER = lazy(
+    r" (?:BBQ|barbecue|sales?|part(?:y|ies)|weekend|parade|fireworks|picnic|holiday|celebrations?|traditions?)\b",
+    re.IGNORECASE,
+)
 _NO_ARTICLE = lazy(
     r"(?:\d(?:st|nd|rd|th)?[ ](?:and|or|to)"
     r"|\b(?:an?|this|that|next|last|every|each|happy|merry|my|your|his|her|our|their))[ ]$",
@@ -138,24 +106,9 @@ _NO_ARTICLE = lazy(
 """Words after which "4th of July" has no "the"."""
 
 
-_NAMED_FRI = lazy(
-    r"\b(?:[Aa]sk(?:ed)?|[Tt]ell|[Tt]old|[Dd]ear|[Hh]i|[Hh]ey|[Hh]ello|named|called|name is|my friend) Fri\b"
-    r"|\bFri is my\b"
-)
-"""What shows that "Fri" is the name of a person."""
-
-
 def month_name(text: str) -> str:
     """Return the full name of a month or its abbreviation."""
     return _SHORT_MONTHS[text.lower().rstrip(".")[:3]]
-
-
-def day_name(text: str | None) -> str:
-    """Return the full name of a weekday, given its name or abbreviation; "" for neither."""
-    if not text:
-        return ""
-    name = text.rstrip(".,")
-    return _SHORT_DAYS.get(name.lower(), name)
 
 
 def _spoken(month: str, day: int, year: str | None) -> str:
@@ -197,15 +150,6 @@ def _flight_date(match: re.Match[str]) -> str:
     return f"the {numbers.ordinal(int(match['day']))} of {month_name(match['month'])}{year}"
 
 
-def _day_before(match: re.Match[str]) -> str:
-    text, after = match.string, match.string[match.end() :]
-    if text[max(0, match.start() - 4) : match.start()].lower() == "the " or _COUNTED_AFTER.match(after):
-        return match[0]
-    if after.startswith(":") and match.start() and len(_DAY_COLON.findall(text)) < 2:
-        return match[0]
-    return day_name(match["day"])
-
-
 def _dotted_short(match: re.Match[str]) -> str:
     day, month = int(match["day"]), int(match["month"])
     if not (1 <= month <= 12 and 1 <= day <= 31):
@@ -228,7 +172,8 @@ def _day_month(match: re.Match[str]) -> str:
     if match["to"]:
         words += f" to {numbers.ordinal(int(match['to']))}"
     before = match.string[max(0, match.start() - 12) : match.start()]
-    the = match["the"] or ("" if _NO_ARTICLE.search(before) and not weekday else "the ")
+    holiday = not before and _HOLIDAY_AFTER.match(match.string, match.end())
+    the = match["the"] or ("" if (holiday or _NO_ARTICLE.search(before)) and not weekday else "the ")
     words = f"{the}{words} of {month_name(match['month'])}"
     stop = "." if match[0].endswith(".") and _ends_sentence(match) else ""
     year = match["year"] or match["short"]
@@ -248,7 +193,7 @@ def _slashed(match: re.Match[str]) -> str:
         return match[0]
     if before.strip().lower() in ("from", "by") and month < day <= 10:
         return match[0]
-    if (short := before.strip(" .,")).lower() in _SHORT_DAYS:
+    if (short := before.strip(" .,")).lower() in SHORT_DAYS:
         before = f"{day_name(short)}, "
     return before + _spoken(MONTHS[month - 1], day, None)
 
@@ -259,25 +204,6 @@ def _fiscal(match: re.Match[str]) -> str:
 
 def _month_year(match: re.Match[str]) -> str:
     return f"{month_name(match['month'])} {_year(match['year'])}"
-
-
-def _days(match: re.Match[str]) -> str:
-    """Return several weekdays, with words for the signs between them."""
-    days = _DAY_WORD.findall(match[0])
-    links = _DAY_WORD.split(match[0])[1:-1]
-    words = [day_name(days[0])]
-    for number, (link, day) in enumerate(zip(links, days[1:], strict=True), 1):
-        sign = link.strip(" .")
-        if sign in ("-", "–", "→"):
-            link = " to "
-        elif sign in ("/", "&"):
-            link = " and " if number == len(links) else ", "
-        words += [link.lstrip("."), day_name(day)]
-    return "".join(words)
-
-
-def _certain_day(match: re.Match[str]) -> str:
-    return match[0] if match[0].startswith("Fri") and _NAMED_FRI.search(match.string) else day_name(match[0])
 
 
 def _century(match: re.Match[str]) -> str:
@@ -337,11 +263,5 @@ RULES: tuple[Rule, ...] = (
         "three digits",
     ),
     rule(_SLASHED, _slashed, "digit/"),
-    rule(rf"(?<!\w)(?P<day>{_DAYS_SHORT})\.'(?=[ ][a-z])", lambda match: f"{day_name(match['day'])}s'", SHORT_DAYS),
-    rule(_DAYS, _days, SHORT_DAYS),
-    rule(r"(?<!\w)M[-–]F(?=[:,]?[ ](?:\d|only\b|from\b))", "Monday to Friday", ("M-F", "M–F")),
-    rule(_DAYS_SLASHED, lambda match: ", ".join(_LETTER_DAYS[each] for each in match[0].split("/")), "/"),
-    rule(_DAY_BEFORE, _day_before, SHORT_DAYS),
-    rule(_CERTAIN_DAY, _certain_day, SHORT_DAYS),
     rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),
 )

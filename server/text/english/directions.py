@@ -11,7 +11,7 @@ from server.text.patterns import lazy
 
 _DIRECTIONS = {"N": "North", "S": "South", "E": "East", "W": "West"}
 _DIRECTION = rf"""
-    (?: (?<=\d[ ]) | (?<=&[ ]) | (?<=\b(?:and|off)[ ]) | (?<=\b(?:of|at|on)[ ]) ) (?P<direction>[NSEW])\.?
+    (?: (?<=^) | (?<=[a-z,;(][ ]) | (?<=\() | (?<=\d[ ]) | (?<=&[ ]) ) (?P<direction>[NSEW])\.?
     (?= [ ](?:{NTH}[ ]|[A-Z][a-z]+[ ](?:{"|".join(STREETS)})\b) )
 """
 _ROUTE = r"""
@@ -75,7 +75,11 @@ RULES: tuple[Rule, ...] = (
     rule(_POSITION, _position, ("°", "º")),
     rule(_WIND, _wind, "capitals"),
     rule(_FROM_PLACE, _from_place, (" of ",)),
-    rule(_DIRECTION, lambda match: _DIRECTIONS[match["direction"]], ("digit direction", "ordinal digit")),
+    rule(
+        _DIRECTION,
+        lambda match: _DIRECTIONS[match["direction"]],
+        ("digit direction", "ordinal digit", *map(str.lower, STREETS)),
+    ),
     rule(
         _REGION,
         lambda match: _DIRECTIONS[match["direction"]],

@@ -26,6 +26,12 @@ _ODDS_BEFORE = lazy(
     r"\b(?:(?:odds|priced|went off)(?: (?:of|at|is|are|were|was))?"
     r"|(?:backed|favou?rite|outsider|returned|shortened|drifted) (?:at|to|out to)) $"
 )
+_BET_BEFORE = lazy(r"\b(?:bet|bets|betting|wager\w*|staked?|punt|odds|bookies?|bookmakers?)\b.{0,60}\bat $", re.I)
+_NUMBERED_BEFORE = lazy(
+    r"\b(?:Win|Windows|iOS|Android|macOS|Python|Java|PHP|Ubuntu|Node|[Rr]outes?|[Gg]rades?|[Cc]hapters|[Pp]ages|[Qq]uestions"
+    r"|[Rr]ooms|[Uu]nits|[Ss]teps) $"
+)
+"""Names before two numbers that are no fraction: Windows 10/11."""
 _CRICKET_BEFORE = lazy(
     r"\b(?:were|are|was|reached|reaching|(?:closed|declared|collapsed|slumped) (?:on|at|to)"
     r"|England|India|Australia|Pakistan|New Zealand|South Africa|Sri Lanka|West Indies|Bangladesh|Ireland) $"
@@ -122,6 +128,10 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
     if bottom <= 10 and _ODDS_BEFORE.search(before) and not _OF.match(after):
         return f"{numbers.cardinal(top)} to {numbers.cardinal(bottom)}"
+    if bottom <= 10 and not _OF.match(after) and _BET_BEFORE.search(match.string, 0, match.start()):
+        return f"{numbers.cardinal(top)} to {numbers.cardinal(bottom)}"
+    if _NUMBERED_BEFORE.search(before):
+        return f"{numbers.cardinal(top)} slash {numbers.cardinal(bottom)}"
     if bottom < 10 and top > 20 and (_CRICKET_BEFORE.search(before) or _OVERS_AFTER.match(after)):
         return f"{numbers.cardinal(top)} for {numbers.cardinal(bottom)}"
     if _LAW_BEFORE.search(before):

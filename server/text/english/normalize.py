@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from server.text.english import (
     abbreviations,
+    academic,
     addresses,
     arrows,
     attributive,
@@ -40,6 +41,7 @@ from server.text.english import (
     units,
     versions,
     web,
+    weekdays,
     years,
 )
 from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS, WORDS
@@ -62,11 +64,13 @@ RULES = Rules(
     *citations.RULES,
     *chat.RULES,
     *medical.RULES,
+    *academic.RULES,
     *abbreviations.EARLY,
     *symbols.EARLY,
     *ranges.EARLY,
     *products.RULES,
     *dates.RULES,
+    *weekdays.RULES,
     *times.RULES,
     *phones.RULES,
     *chemistry.RULES,
@@ -110,8 +114,9 @@ _LONGEST_PIECE = 1000
 """Maximum characters that the rules see at a time, so that the cost of any text is linear in its length."""
 _ABBREVIATIONS = (
     first_words((*TITLES, "Rt", "mi", "feat", *NUMBERED, *STREETS, *COMPANIES, *WORDS))
-    | dates.SHORT_DAYS
+    | weekdays.SHORT_DAYS
     | dates.MONTH_WORDS
+    | academic.SHORT_SUBJECTS
 )
 _SENTENCE_END = lazy(
     r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"

@@ -162,6 +162,11 @@ def _file(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(
+        r"(?<=\))\.(?P<type>jpe?g|png|pdf|docx?|xlsx?|txt|zip|mp[34]|gif|csv|pptx?)(?!\w)",
+        lambda match: f" dot {letters.part(match['type'])}",
+        (").",),
+    ),
     rule(_PATH, _path, ("/", "\\")),
     rule(_FILE, _file, "dotted"),
     rule(_EXTENSION_ALONE, _extension_alone, (" .", "(.", ",.", "/.")),

@@ -47,6 +47,8 @@ _STAR = r"(?P<before>\b(?i:dial|press|call|enter|use|punch[ ]in)[ ])\*(?P<digits
 """Dial *67."""
 _RELAY = r"(?<!\w)(?P<label>TTY|TDD)(?P<link>:?[ ])(?P<digits>\d{3})(?!\w)"
 _SHORT_CODE = r"(?P<before>\b[Tt]ext\b[^.!?\n]{1,40}\bto[ ])(?P<digits>\d{5,6})(?!\w|[.,]\d)"
+_SERVICES = r"(?<![\w.,$-])(?P<first>[2-9]11)(?P<link>[ ](?:or|and|vs\.?)[ ]|,[ ]|/)(?P<last>[2-9]11)(?![\w%]|[.,]\d)"
+"""911 or 311."""
 
 
 def _international(match: re.Match[str]) -> str:
@@ -95,6 +97,11 @@ def _after_words(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(
+        _SERVICES,
+        lambda match: f"{numbers.digits(match['first'])}{match['link']}{numbers.digits(match['last'])}",
+        ("11 ", "11,", "11/"),
+    ),
     rule(_VANITY, _vanity, "digit-"),
     rule(_SHORT_CODE, _after_words, ("text",)),
     rule(

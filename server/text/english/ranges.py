@@ -86,6 +86,11 @@ def _codes(match: re.Match[str]) -> str:
 
 EARLY: tuple[Rule, ...] = (
     rule(
+        r"(?<![\w.:])(?P<a>\d{1,3})[ ]:[ ](?P<b>\d{1,3})[ ]=[ ](?P<c>\d{1,3})[ ]:[ ](?P<d>\d{1,3})(?![\w:])",
+        r"\g<a> to \g<b> = \g<c> to \g<d>",
+        " : ",
+    ),
+    rule(
         r"(?:(?<=\d[ ]BCE)|(?<=\d[ ]BC)|(?<=\d[ ]CE)|(?<=\d[ ]AD))[ ]?[-–][ ]?(?=(?:AD[ ])?\d)",
         " to ",
         ("BC", "CE", "AD"),

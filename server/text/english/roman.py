@@ -40,7 +40,10 @@ _KING_RULE = rf"(?<!\w)(?P<word>(?:{'|'.join(MONARCHS)})[ ])(?P<roman>{_ROMAN})(
 _CENTURY = (
     rf"(?<!\w)(?P<roman>{_ROMAN})(?:th)?(?=[ -](?:century|centuries|Century|dynasty|Olympi(?:ad|c|cs)|Congress)\b)"
 )
-_PERSON = r"(?<!\w)(?P<names>[A-Z][a-z]+(?:[ ][A-Z]\.?)?[ ][A-Z][a-z]+,?[ ])(?P<roman>III|IV|II)(?!\w)(?!'[a-rt-z])"
+_PERSON = r"""
+    (?<!\w) (?P<names>[A-Z][a-z]+(?:[ ][A-Z]\.?)?[ ](?:[A-Z]'|Mc|Mac)?[A-Z][a-z]+(?:-[A-Z][a-z]+)?,?[ ])
+    (?P<roman>III|IV|II) (?!\w)(?!'[a-rt-z])
+"""
 _OTHER = r"""
     (?<!\w) (?P<word> (?!(?:An?|The|My|Her|His|Our|No|In|On|At|This|That|Your|Their|With|By|For)[ ]) [A-Z][a-z]+[ ] )
     (?P<roman> X{0,3}(?:IX|IV|VI{1,3}|I{2,3}) | X{1,3}I{1,3} | X{2,3}V? ) (?!\w)(?!'[a-rt-z])(?!(?<=X)\s*[.!?]*\s*$)
@@ -55,6 +58,8 @@ _CASE = rf"""
     \b(?P<word>(?:[Cc]ase|[Pp]late|[Tt]ablet|[Bb]ay)[ ]) (?=[IVXLCDM]{{2}})(?P<roman>{_ROMAN}) (?!\w|[ ][A-Z]\b)
 """
 _SPAN = rf"(?<![\w.\-])(?P<start>{_NUMERALS})[-–](?P<end>{_NUMERALS})(?![\w\-])(?<!X-X)(?<!I-I)"
+_LOW_SPAN = r"(?<![\w.'–\-])(?P<start>[ivx]{2,6})[-–](?P<end>[ivx]{1,6})(?![\w'\-])"
+"""pp. xvi-xx."""
 _OXIDATION = r"(?<=[a-z])\((?P<roman>I{1,3}|IV|VI{0,2})\)"
 """The charge of an ion: iron(III)."""
 _LONG = r"(?<![\w'\-.])(?:X{1,2}I{2,3}|VI{2,3}|X{1,2}VI{0,3}|X{1,2}I[VX]|XXI)(?![\w'\-])(?<!\bXV)"
@@ -187,6 +192,12 @@ def _span(match: re.Match[str]) -> str:
     return f"{numbers.cardinal(value(match['start']))} to {numbers.cardinal(value(match['end']))}"
 
 
+def _low_span(match: re.Match[str]) -> str:
+    if not (_LOWER.fullmatch(match["start"]) and _LOWER.fullmatch(match["end"])):
+        return match[0]
+    return " to ".join(numbers.cardinal(value(match[each].upper())) for each in ("start", "end"))
+
+
 EARLY: tuple[Rule, ...] = (
     rule(_BRACKETED, _bracketed, ("(i", "(v", "(x")),
     rule(_ITEM, _item, ("i. ", *LISTED)),
@@ -206,6 +217,7 @@ RULES: tuple[Rule, ...] = (
         ("Vth", "Xth", "Ith"),
     ),
     rule(_SPAN, _span, "roman"),
+    rule(_LOW_SPAN, _low_span, ("-", "–")),
     rule(_OXIDATION, lambda match: f" {numbers.cardinal(value(match['roman']))}", ("(I", "(V")),
     rule(
         r"(?<=\b(?:first|third)[ ])X[IV](?!\w)|(?<=\bsecond[ ])X[IV](?!\w)|(?<=\d(?:st|nd|rd|th)[ ])X[IV](?!\w)",

@@ -24,6 +24,12 @@ _FOOT_ALONE = r"""
     (?<![\w.'])(?P<number>\d+)'
     (?=[ ](?:long|wide|tall|high|deep|apart|above|below|from[ ]the[ ][a-z]+)\b)
 """
+_MINUTES = r"""
+    (?<![\w.']) (?P<number>\d{1,3})'
+    (?= [ ](?:late|early|delay|behind|ahead|remaining|left|(?P<walk>walk|drive|ride|break|rest))\b )
+"""
+"""5' late, 10' walk."""
+_FOOT_OF = r"(?<![\w.'])(?P<number>\d+)'(?=[ ][a-z])"
 _FOOT_IN_BRACKETS = r"(?<=\()(?P<number>\d+)'(?=\))|^(?P<alone>\d{1,2})'(?=[.!?]?\s*$)"
 _FOOT_THOUSANDS = r"(?<![\w.'])(?P<number>\d{1,3}(?:,\d{3})+)'(?!\w)"
 """35,000'."""
@@ -89,6 +95,17 @@ def _match_minute(match: re.Match[str]) -> str:
     return f"{numbers.cardinal(int(match['minute']))}{added}{noun}"
 
 
+def _minutes(match: re.Match[str]) -> str:
+    words = numbers.plural(match["number"], "minute", "minutes")
+    return words.removesuffix("s") if match["walk"] else words
+
+
+def _foot_of(match: re.Match[str]) -> str:
+    """Return the height of a thing, "5' fence". Other numbers before an apostrophe are unchanged."""
+    described = attributive.measure(match.string, *match.span())
+    return f"{numbers.number(match['number'])} foot" if described else match[0]
+
+
 def _foot_sizes(match: re.Match[str]) -> str:
     return f"{' by '.join(map(numbers.number, re.findall(NUMBER, match['sides'])))} feet"
 
@@ -131,6 +148,8 @@ EARLY: tuple[Rule, ...] = (
     rule(_LUMBER, _lumber, "digit x"),
     rule(_FOOT_SIZES, _foot_sizes, "digit mark"),
     rule(_FOOT_END, lambda match: match["verb"] + numbers.plural(match["number"], "foot", "feet"), "digit mark"),
+    rule(_MINUTES, _minutes, "digit mark"),
+    rule(_FOOT_OF, _foot_of, "digit mark"),
     rule(_FOOT_ALONE, lambda match: numbers.plural(match["number"], "foot", "feet"), "digit mark"),
     rule(
         _FOOT_IN_BRACKETS,

@@ -27,6 +27,7 @@ TITLES: dict[str, str] = {
     "Ens": "Ensign",
     "Ofc": "Officer",
     "Msgr": "Monsignor",
+    "Ven": "Venerable",
     "Sta": "Santa",
     "Adm": "Admiral",
     "Gov": "Governor",

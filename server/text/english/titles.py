@@ -59,6 +59,10 @@ def _place_alone(match: re.Match[str]) -> str:
     return "Drive" + stop(match)
 
 
+def _admiral(match: re.Match[str]) -> str:
+    return "Rear Admiral" if match["word"] == "R" else "Vice Admiral"
+
+
 def _sister(match: re.Match[str]) -> str:
     """Return "Sister" before the name of a woman. After a name, Sr. is Senior."""
     return "Sister" if not _NAME_BEFORE.search(match.string, 0, match.start()) else match[0]
@@ -70,6 +74,12 @@ RULES: tuple[Rule, ...] = (
         rf"(?<![\w.])(?P<word>MR|MRS|MS|DR)\.?(?=[ ][A-Z])(?![ ](?:{_NO_NAMES})\b)",
         lambda match: _UPPER_TITLES[match["word"]],
         first_words(_UPPER_TITLES),
+    ),
+    rule(r"(?<![\w.])(?P<word>R|V)\.[ ]?Adm\.?(?=[ ][A-Z])", _admiral, ("adm",)),
+    rule(
+        r"(?<![\w.])(?P<word>Sgt|Pvt|Pfc)\.(?=[ ]1st[ ]Class)",
+        lambda match: TITLES[match["word"]],
+        ("sgt", "pvt", "pfc"),
     ),
     rule(r"(?<!\w)Rt\.?[ ]Hon\b\.?", "Right Honorable", ("rt",)),
     rule(r"(?<!\w)Prof\.(?=[ ]of\b)", "Professor", ("prof",)),

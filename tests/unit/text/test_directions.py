@@ -16,6 +16,7 @@ from .readings import words
         ("The talks in S. Sudan failed.", "the talks in south sudan failed"),
         ("Winds NNW at 10 mph.", "winds north northwest at ten miles per hour"),
         ("Turn onto I-95 N there.", "turn onto i ninety five north there"),
+        ("N. Main St. & W. Elm Ave.", "north main street and west elm avenue"),
         ("She lives at 42 W. 5th St. now.", "she lives at forty two west fifth street now"),
     ],
 )
@@ -29,6 +30,8 @@ def test_a_direction_is_a_word(typed: str, said: str) -> None:
         ("Vitamin E Africa trial", "vitamin e africa trial"),
         ("Harry S. Truman was president.", "harry s truman was president"),
         ("J. W. Virginia wrote it.", "j w virginia wrote it"),
+        ("Booker T. Washington Ave.", "booker t washington avenue"),
+        ("Vitamin E Street", "vitamin e street"),
         ("N. Smith wrote it.", "n smith wrote it"),
     ],
 )

@@ -291,3 +291,45 @@ def test_prices_codes_and_short_forms(typed: str, said: str) -> None:
 )
 def test_signs_of_maths_commands_and_logs(typed: str, said: str) -> None:
     check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("y r u mad? idk y u left", "why are you mad i dont know why you left"),
+        ("Let x be 3 and y be 4.", "let x be three and y be four"),
+        ("its lit fr fr", "its lit for real for real"),
+        ("gtg, cu l8r", "got to go see you later"),
+        ("wyd? nm u?", "what are you doing not much you"),
+        ("can u pm me ur addr?", "can you p m me your address"),
+        ("SEE U @ 8 PM", "see you at eight pm"),
+        ("THE U OF OREGON", "the u of oregon"),
+        ("ASAP PLS & THX", "a s a p please and thanks"),
+        ("DR. J. SMITH, 12 ELM ST., APT. 3", "doctor j smith twelve elm street apartment three"),
+    ],
+)
+def test_short_forms_of_chats_and_lines_of_capitals(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("He bet $5 at 9/2.", "he bet five dollars at nine to two"),
+        ("I bet it sells at 3/4 of the price.", "i bet it sells at three quarters of the price"),
+        ("It needs Windows 10/11.", "it needs windows ten slash eleven"),
+        ("3 : 4 = 6 : 8", "three to four equals six to eight"),
+        ("If x > 0, then -x < 0.", "if x is greater than zero then minus x is less than zero"),
+        ("x += 1; y--", "x plus equals one y minus minus"),
+        ("Line 42: IndexError", "line forty two index error"),
+        ("rm -rf build/", "r m dash r f build"),
+        ("Call 911 or 311.", "call nine one one or three one one"),
+        ("pp. xvi-xx", "pages sixteen to twenty"),
+        ("Sean O'Casey III", "sean ocasey the third"),
+        ("4th of July BBQ", "fourth of july b b q"),
+        ("Pay by the 4th of July.", "pay by the fourth of july"),
+        ("Ex. A and Bldg. B", "exhibit a and building b"),
+    ],
+)
+def test_numbers_beside_names_and_signs(typed: str, said: str) -> None:
+    check(typed, said)

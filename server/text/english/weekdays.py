@@ -1,0 +1,130 @@
+"""Days of the week as words: Fri, Mon-Fri, SAT & SUN, Tues. 9-5, M/W/F 10-11, M-Th 8-4:30."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
+
+_SHORT_NAMES = {
+    "mon": "Monday",
+    "tue": "Tuesday",
+    "tues": "Tuesday",
+    "wed": "Wednesday",
+    "weds": "Wednesday",
+    "thu": "Thursday",
+    "thur": "Thursday",
+    "thurs": "Thursday",
+    "fri": "Friday",
+    "sat": "Saturday",
+    "sun": "Sunday",
+}
+SHORT_DAYS = frozenset(_SHORT_NAMES)
+DAYS_SHORT = r"(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)"
+_DAYS_ANY = rf"(?:{DAYS_SHORT}|MON|TUES?|WED|THU(?:RS?)?|FRI|SAT|SUN|mon|tues?|wed|thu(?:rs?)?|fri)"
+DAYS_LONG = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+_DAY_BEFORE = rf"""
+    (?<![\w.])(?P<day>{DAYS_SHORT})
+    (?= :[ ] | [ ]the[ ]\d
+      | [ ](?:at[ ]|@[ ]?)?\d{{1,2}}(?: [:.]\d\d | [ ]?[AaPp]\.?[Mm] | [ap]\b | [ ]?[-–][ ]?(?:\d|noon|midnight) ) )
+"""
+_COUNTED_AFTER = lazy(r"[ ]\d+[ ]?[-–][ ]?\d+[ ](?:minutes?|mins?|hours?|times|years?|days|weeks|miles|percent)\b")
+_LETTER_DAYS = {
+    "M": "Monday",
+    "T": "Tuesday",
+    "Tu": "Tuesday",
+    "W": "Wednesday",
+    "Th": "Thursday",
+    "F": "Friday",
+    "Sa": "Saturday",
+    "Su": "Sunday",
+}
+_LETTERS = "|".join(sorted(_LETTER_DAYS, key=len, reverse=True))
+_LETTER_RANGE = r"""
+    (?<![\w.'-]) (?P<first>M|Tu|T|W|Th)[-–](?P<last>Th|F|Sa|Su) (?![\w'-])
+    (?: (?=[:,]?[ ](?:\d|only\b|from\b|noon\b)) | (?=\s*[.,;)]|\s*$) )
+"""
+"""M-F 9-5."""
+_TIME_AFTER = lazy(r":?,?[ ](?:\d|only|from|noon)")
+_TIME_BEFORE = lazy(r"(?:\d[ap]|\d ?[AaPp]\.?[Mm]\.?|\d[-–]\d{1,2}(?::\d\d)?),? $")
+_LETTER_AFTER = rf"(?<=[,;/][ ])(?P<day>{_LETTERS})(?=[ ]\d{{1,2}}(?::\d\d)?[ ]?[ap]?m?[ ]?[-–][ ]?(?:\d|noon))"
+"""The second day of "M-Th 8-4:30, F 8-noon"."""
+_DAYS_SLASHED = r"(?<![\w/])(?:Tu|Th|[MTWF])(?:/(?:Tu|Th|[MTWF])){1,4}(?=[ ]\d)"
+"""M/W/F 10-11."""
+_LETTER_WEEK = lazy(r"(?<![\w.'-])(?:M|Tu?|W|Th)[-–/](?:Th|F|Sa|Su)(?![\w'-])")
+_DAY_COLON = lazy(rf"\b{DAYS_SHORT}:[ ]")
+_DAY_LINK = r"\.?(?:[ ]?[-–/&→][ ]?|,[ ](?:and[ ]|or[ ])?|[ ](?:and|or|to|thru)[ ])"
+_DAYS = rf"(?<!\w){_DAYS_ANY}(?:{_DAY_LINK}{_DAYS_ANY}(?!\w)){{1,6}}"
+"""Mon-Fri, SAT & SUN, Mon, Wed and Fri."""
+_DAY_WORD = lazy(rf"\b{_DAYS_ANY}\b")
+_CERTAIN_DAY = rf"""
+    (?<![\w.])(?:Fri|fri|Thurs?|thurs|Tues|tues)(?![\w'-]|\.\w|[ ][A-Z][a-z])(?:\.(?=[ ][a-z\d]))?
+  | (?: (?<=\b[Oo]n[ ]) | (?<=\b[Bb]y[ ]) | (?<=\b[Tt]his[ ]) | (?<=\b[Nn]ext[ ]) | (?<=\blast[ ]) | (?<=\b[Ee]very[ ])
+      | (?<=\buntil[ ]) | (?<=\btill[ ]) ) {DAYS_SHORT} (?![\w'-]|\.\w|[ ][A-Z])
+"""
+"""A weekday alone. Mon, Wed, Sat and Sun are also other words."""
+_NAMED_FRI = lazy(
+    r"\b(?:[Aa]sk(?:ed)?|[Tt]ell|[Tt]old|[Dd]ear|[Hh]i|[Hh]ey|[Hh]ello|named|called|name is|my friend) Fri\b"
+    r"|\bFri is my\b"
+)
+"""What shows that "Fri" is the name of a person."""
+
+
+def day_name(text: str | None) -> str:
+    """Return the full name of a weekday, given its name or abbreviation; "" for neither."""
+    if not text:
+        return ""
+    name = text.rstrip(".,")
+    return _SHORT_NAMES.get(name.lower(), name)
+
+
+def _day_before(match: re.Match[str]) -> str:
+    text, after = match.string, match.string[match.end() :]
+    if text[max(0, match.start() - 4) : match.start()].lower() == "the " or _COUNTED_AFTER.match(after):
+        return match[0]
+    if after.startswith(":") and match.start() and len(_DAY_COLON.findall(text)) < 2:
+        return match[0]
+    return day_name(match["day"])
+
+
+def _days(match: re.Match[str]) -> str:
+    """Return several weekdays, with words for the signs between them."""
+    days = _DAY_WORD.findall(match[0])
+    links = _DAY_WORD.split(match[0])[1:-1]
+    words = [day_name(days[0])]
+    for number, (link, day) in enumerate(zip(links, days[1:], strict=True), 1):
+        sign = link.strip(" .")
+        if sign in ("-", "–", "→"):
+            link = " to "
+        elif sign in ("/", "&"):
+            link = " and " if number == len(links) else ", "
+        words += [link.lstrip("."), day_name(day)]
+    return "".join(words)
+
+
+def _letter_range(match: re.Match[str]) -> str:
+    """Return two days. At the end of a clause they need a time before them: "9a-5p M-F"."""
+    if not _TIME_AFTER.match(match.string, match.end()) and not _TIME_BEFORE.search(match.string, 0, match.start()):
+        return match[0]
+    return f"{_LETTER_DAYS[match['first']]} to {_LETTER_DAYS[match['last']]}"
+
+
+def _letter_after(match: re.Match[str]) -> str:
+    return _LETTER_DAYS[match["day"]] if _LETTER_WEEK.search(match.string) else match[0]
+
+
+def _certain_day(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith("Fri") and _NAMED_FRI.search(match.string) else day_name(match[0])
+
+
+RULES: tuple[Rule, ...] = (
+    rule(rf"(?<!\w)(?P<day>{DAYS_SHORT})\.'(?=[ ][a-z])", lambda match: f"{day_name(match['day'])}s'", SHORT_DAYS),
+    rule(_DAYS, _days, SHORT_DAYS),
+    rule(_LETTER_AFTER, _letter_after, tuple(f" {letter}" for letter in "MTWFS")),
+    rule(_LETTER_RANGE, _letter_range, ("M-", "M–", "T-", "Tu-", "W-", "Th-")),
+    rule(_DAYS_SLASHED, lambda match: ", ".join(_LETTER_DAYS[each] for each in match[0].split("/")), "/"),
+    rule(_DAY_BEFORE, _day_before, SHORT_DAYS),
+    rule(_CERTAIN_DAY, _certain_day, SHORT_DAYS),
+)
+"""Run after dates, which can begin with a weekday."""
