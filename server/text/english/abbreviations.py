@@ -10,9 +10,9 @@ from server.text.english.abbreviation_words import (
     COMPANIES,
     NUMBERED,
     STREETS,
-    WORDS,
 )
 from server.text.english.chat_words import CHAT, LOWER_ACRONYMS, SOUNDS
+from server.text.english.general_abbreviations import WORDS
 from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.patterns import lazy
 
@@ -34,7 +34,7 @@ _ALL_WORDS = (
     | {word: letters.spell(word) for word in ("css", "https", "gps", "sms", "cd")}
 )
 _ALSO_WORDS = frozenset(
-    "temp. ref. rev. ed. admin. intro. max. min. diff. corp. resp. cert. dir. co. avail. dep. arr. bal.".split()
+    "temp. ref. rev. ed. admin. intro. max. min. diff. corp. resp. cert. dir. exec. co. avail. dep. arr. bal.".split()
 )
 """Abbreviations that are words at the end of a sentence: "Call the ref."."""
 _NEVER_END = frozenset(
@@ -69,7 +69,7 @@ _COMPANY = rf"(?<=[\w&.])(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<
 _COMPANY_BEFORE = r"(?<![\w.])(?P<word>Univ|Dept|Assn|Inst|Intl|Natl)\.(?=[ ])"
 _WEEKDAY = r"(?<![\w.])(?P<word>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\."
 _WEEKDAY_BEFORE = lazy(
-    r"(?:\b(?:on|by|from|every|each|next|last|this|until|till|to|and|or|through|before|after|since|come|meets?)|[,;:\-&])\s?$|^$",
+    r"(?:\b(?:on|by|from|every|each|next|last|this|until|till|to|and|or|through|before|after|since|come|meets?|closed|open|off|due|resumes?)|[,;:\-&])\s?$|^$",
     re.I,
 )
 _MONTH = r"(?<![\w.])(?P<word>Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\."
@@ -106,16 +106,8 @@ _AGES = (
 _NUMBER_OF = r"""
     \b (?P<noun>batch|model|order|phone|serial|part|case|item|unit|tracking|account|ref|reference|confirmation|policy
     |license|licence|passport|invoice|booking|flight|room|member|registration)[ ]no\b\.
-    (?=[ ](?:[A-Z]{0,4}\d|ending))
+    (?=[ ](?:[A-Z]{0,4}-?\d|ending))
 """
-_LETTERED_WORDS = "Bldg Apt Ste Rm Fig App Tbl Para Bk".split()
-_LETTERED = rf"(?<![\w.])(?P<word>{alternatives(_LETTERED_WORDS)})\.?[ ](?=[A-Z](?![\w'’]|\.\w))"
-"""Bldg. B."""
-_LAUNDRY = r"""
-    (?<!\w)W/D (?=[ ](?:in|on|hook-?ups?|incl\w*|inside|provided|combo|and|&)(?!\w)|\s*[.,;)]|\s*$)
-"""
-"""W/D in unit."""
-_ADMISSION = r"\b(?P<word>[Aa])dm\.?(?=[ ](?:fees?|prices?|charges?|costs?|tickets?|is|only|[$€£])|:[ ]?[$€£\d])"
 _ESTIMATED = r"(?<![\w.])(?P<word>[Ee])st\.(?=[ ](?!(?:in[ ])?\d{4}))"
 _HEIGHTS = {"lev": "levation ", "lt": "ltitude ", "ist": "istance "}
 _DEGREE = r"(?<![\w.])(?P<word>M\.?D|B\.?A|M\.?A|M\.?B\.?A|Ed\.?D|D\.?D\.?S|J\.?D)\.(?=\W|$)"
@@ -189,7 +181,7 @@ def _word(match: re.Match[str]) -> str:
     spoken = _ALL_WORDS[word]
     if word == "Asap" and _NAME_AFTER.match(match.string, match.end()):  # A$AP Rocky
         return word
-    if word.lower() in _ALSO_WORDS and word != "Dir." and (stop(match) or _follows_noun_marker(match)):
+    if word.lower() in _ALSO_WORDS and word not in ("Dir.", "Exec.") and (stop(match) or _follows_noun_marker(match)):
         return word
     if match.start() and spoken[0].isupper() and spoken[:2] != "I " and word.isupper() and not _starts_sentence(match):
         spoken = spoken[0].lower() + spoken[1:] if spoken[1:2] != " " else spoken
@@ -231,15 +223,15 @@ EARLY: tuple[Rule, ...] = (
     ),
     rule(r"(?<=\d[ ])bc(?=\s*(?:$|[.,;:)]))", "B C", ("bc",)),
     rule(_FEATURING, r"\g<before>featuring", ("ft", "feat")),
+    rule(r"(?<=[(\[])(?P<word>[Ff])(?:ea)?t\.(?=[ ][A-Z])", r"\g<word>eaturing", ("ft", "feat")),
     rule(r"(?<!\w)Conf\.(?=[ ]?\#)", "confirmation", ("conf",)),
-    rule(r"(?<!\w)401[ ]?\(?k\)?(?!\w)", "four oh one K", "401"),
+    rule(r"(?<!\w)401[ ]?\(?[kK]\)?(?!\w)", "four oh one K", "401"),
     rule(r"(?<!\w)403[ ]?\(?b\)?(?!\w)", "four oh three B", "403"),
     rule(
         r"(?<!\w)U(?P<age>\d{1,2})s(?!\w)",
         lambda match: f"under {_plural_age(match['age'])}",
         "letter digit",
     ),
-    rule(_ADMISSION, r"\g<word>dmission", ("adm",)),
     rule(r"(?<=\bVHF[ ])[Cc]h\b\.?[ ]?(?=\d)", "channel ", ("vhf",)),
     rule(_NUMBER_OF, lambda match: f"{match['noun']} number", ("no",), ignore_case=True),
     rule(
@@ -264,13 +256,6 @@ EARLY: tuple[Rule, ...] = (
     rule(r"\bpop\.[ ](?=\d{3}|\d{1,3},\d)", "population ", "pop."),
     rule(r"(?<=[(\d][ ])inc\.(?=[ ](?:VAT|tax|GST|p&p|postage|[a-z]))|(?<=\()inc\.(?=[ ])", "including", "inc."),
     rule(r"(?<![\w/])(?<!\d[ ])(?P<word>[Ww])/(?=[a-z]{3,12}\b(?!/))", r"\g<word>ith ", ("w/", "W/")),
-    rule(_LETTERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(_LETTERED_WORDS)),
-    rule(r"(?<![\w.])Ex\.[ ](?=[A-Z](?![\w'’]|\.\w))", "Exhibit ", ("ex",)),
-    rule(r"(?<=[,(])(?P<space>[ ]?)[Rr]et\.?(?=[),;]|\s*$)", r"\g<space>retired", ("ret",)),
-    rule(r"^Corp\.(?=[ ][A-Z])", "Corporate", ("corp",)),
-    rule(r"\b(?P<whose>(?:my|your|ur|his|her|our|their)[ ])addr(?![\w.])", r"\g<whose>address", ("addr",)),
-    rule(r"(?<=[a-z][ ])hrs?(?=:)|(?<=\b[Oo]ffice[ ])hrs?\b\.?(?![ ]?\d)", "hours", ("hrs",)),
-    rule(_LAUNDRY, "washer and dryer", "W/D"),
     rule(r"(?<!\w)[Ww]/[Ll](?=[ ](?:record|ratio))", "win-loss", ("w/l", "W/L")),
     rule(
         r"(?<!:\d\d[ ])(?:(?<=\d[ ])|(?<=\d[KMBTkmbn%][ ])|(?<=\d[bm]n[ ]))[Ee]st\.(?=[ ]?[,;)]|\s*$)",

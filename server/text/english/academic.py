@@ -115,7 +115,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])Phys\.[ ]Ed\b\.?", "Physical Education", ("phys",)),
     rule(_PAIR, _pair, ("sci", "lit", "eng")),
     rule(_FIELDS, _fields, (*first_words(_SUBJECTS), "ind", "env", "aero")),
-    rule(_UNIVERSITY, lambda match: "University of " if match["name"] else "U of ", "U"),
+    rule(_UNIVERSITY, lambda match: "University of " if match["name"] else "U of ", ("U of ", "U. of ")),
     rule(_COLLEGE, "College", ("coll",)),
     rule(r"(?<=D[ ])cand\b\.?|(?<=D\.[ ])cand\b\.?", "candidate", ("cand",)),
 )

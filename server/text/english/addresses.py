@@ -12,7 +12,7 @@ STREETS = "St Ave Rd Blvd Dr Ln Ct Pl Way Street Avenue Road Boulevard Drive Lan
 NTH = r"\d{1,3}(?:st|nd|rd|th)"
 _NUMBER = rf"""
     (?<![\w.,$€£/\-]) \d{{3,4}}
-    (?= (?:[ ][NSEW]\.?)? (?:[ ][A-Z][a-z]+|[ ]{NTH}){{1,3}} [ ](?:{"|".join(STREETS)})\b )
+    (?= (?:[ ](?:[NSEW]|[NS][EW])\.?)? (?:[ ][A-Z][a-z]+|[ ]{NTH}){{1,3}} [ ](?:{"|".join(STREETS)})\b )
 """
 _HALF_NUMBER = r"(?<![\w.,$€£/\-])(?P<number>\d{1,5})(?P<letter>[A-D])(?=[ ][A-Z][a-z])"
 """221B Baker Street."""
@@ -129,7 +129,7 @@ RULES: tuple[Rule, ...] = (
     rule(_CITY, _city, "comma capitals"),
     rule(_STATE_BY_CONTEXT, _state_by_context, "capitals"),
     rule(_NUMBER, lambda match: numbers.grouped(match[0]), map(str.lower, STREETS)),
-    rule(_DOOR, _door, _DOORS),
+    rule(_DOOR, _door, (*_DOORS, "rm", "ste")),
     rule(_HALF_NUMBER, lambda match: f"{numbers.grouped(match['number'])} {match['letter']}", "digit A"),
 )
 """Run before units: "Apt. 4B" is not four billion."""

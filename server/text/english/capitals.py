@@ -6,10 +6,10 @@ import re
 
 from server.text.english import dates, letters, roman, weekdays
 from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS
-from server.text.english.abbreviation_words import WORDS as ABBREVIATIONS
 from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS, WORDS
 from server.text.english.addresses import STATES
 from server.text.english.chat_words import CHAT
+from server.text.english.general_abbreviations import WORDS as ABBREVIATIONS
 from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.english.title_words import TITLES
 from server.text.english.unit_words import UNITS
@@ -42,6 +42,7 @@ _SPECIAL_WORDS = {
     "MoE": "M O E",
     "BoE": "B O E",
     "MPs": "M P's",
+    "pH": "P H",
     "wi-fi": "Wi-Fi",
     "WI-FI": "Wi-Fi",
     "NVMe": "N V M E",
@@ -66,10 +67,18 @@ _OF_COUNTRY = (
     "COMPANIES|FIRMS?|RATES?|RETAIL|SALES|HOUSING|BANKS?|AIRLINES?"
 )
 _SEE_YOU = r"\b(?P<verb>SEE|LOVE|THANK|MISS|ARE|CAN|DO|DID|WILL|IF|FOR|WITH)[ ]U(?![\w.'-]|[ ](?:OF|[A-Z])\b)"
+_TECHNOLOGY = (
+    r"\bIT(?= (?:CHIEF|DEPARTMENT|DEPT|TEAM|SUPPORT|WORKERS?|JOBS?|STAFF|MANAGER|SECTOR|FIRMS?|OUTAGE|SYSTEMS?|GIANT"
+    r"|INDUSTRY|SERVICES|SPECIALIST|ADMIN|HELP)\b)"
+)
+"""Information technology in a line of capitals."""
+_AVERAGE_BEFORE = lazy(r"\bpoint [a-z]+ [a-z]+ $")
+_AVERAGE_AFTER = lazy(r" (?:of [a-z]+ point|leader|title)\b")
 _COUNTRY = lazy(
     rf"(?:(?<=^)|(?<=\bTHE ))US(?= )|(?<=\bEX-)US\b"
     rf"|\bUS(?=-[A-Z]{{4}}| (?:{_OF_COUNTRY})\b|(?: AND |, |-)(?:{_PARTNERS})\b)"
     r"|(?:(?<=\bEU)|(?<=\bUK)|(?<=\bUN)|(?<=CHINA)|(?<=RUSSIA)|(?<=\bIRAN)|(?<=JAPAN))(?P<link>, | AND |-)US\b"
+    rf"|{_TECHNOLOGY}"
     r"|(?<!TRUST )(?<!BELIEVE )(?<!FAITH )(?<!JOIN )\bIN US(?= [A-Z]{3})"
 )
 """The country, not the pronoun, in a line of capitals: "US TROOPS", "THE US", "EU, US AGREE"."""
@@ -114,7 +123,7 @@ _BEFORE_NAME = frozenset("mr mrs dr prof capt sgt col lt".split())
 
 
 def _country(match: re.Match[str]) -> str:
-    return match[0].replace("US", "U S")
+    return match[0].replace("US", "U S") if "US" in match[0] else "I T"
 
 
 def _line(match: re.Match[str]) -> str:
@@ -244,6 +253,12 @@ def _without_hyphens(match: re.Match[str]) -> str:
     return _SMALL_LETTER.sub(lambda letter: letter[0].upper(), match[0]).replace("-", " ")
 
 
+def _earned_runs(match: re.Match[str]) -> str:
+    """Return the letters of the average of a pitcher, "a one point three five ERA"; else it is the word."""
+    average = _AVERAGE_BEFORE.search(match.string, 0, match.start()) or _AVERAGE_AFTER.match(match.string, match.end())
+    return "E R A" if average else match[0]
+
+
 EARLY: tuple[Rule, ...] = (
     rule(
         r"\b(?P<verb>SEE|LOVE|THANK|MISS|ARE|CAN|DO|DID|WILL|IF|FOR|WITH)[ ]U(?![\w.'-]|[ ]OF\b)", r"\g<verb> YOU", " U"
@@ -254,6 +269,8 @@ EARLY: tuple[Rule, ...] = (
 """Run before all other rules."""
 
 RULES: tuple[Rule, ...] = (
+    rule(r"(?<=\()(?:OR|IT|IN|US|AM|AN|AS|ME)(?=\))", lambda match: letters.spell(match[0]), ("(",)),
+    rule(r"(?<![\w'])ERA(?!\w|'\w)", _earned_runs, ("era",)),
     rule(_SPECIAL, _special, first_words((*_SPECIAL_WORDS, *_UNCHANGED))),
     rule(r"(?<!\w)(?P<mc>Ma?c)(?P<name>[A-Z]{3,20})(?P<tail>'S)?(?!\w)", _mc, ("Mc", "Mac")),
     rule(r"^IT(?=[ ](?:was|seemed|took|came)[ ].{40})", "It", ("it",)),

@@ -59,6 +59,7 @@ CHAT: dict[str, str] = {
     "tomo": "tomorrow",
     "tmw": "tomorrow",
     "wfh": "working from home",
+    "txt": "text",
     "pls": "please",
     "Pls": "Please",
     "plz": "please",

@@ -86,7 +86,14 @@ FIRST: tuple[Rule, ...] = (
 )
 """Run before powers, subscripts and numbers are read."""
 
+_SALT_NAMES = "NaCl|KCl|HCl|HBr|NaOH|KOH|LiCl|AgCl|NaF|KBr|CaO|MgO|ZnO|CuO|LiOH|CsCl"
+_SALTS = rf"(?<![\w\-])(?:{_SALT_NAMES})(?![\w\-])"
+_MOLAR = r"(?<=\d)[ ]?M(?=[ ](?:NaCl|KCl|HCl|NaOH|KOH|H2SO4|HNO3|NaF|LiCl|Tris|EDTA|sucrose|glucose|solution|soln)\b)"
+"""0.1 M HCl."""
+
 RULES: tuple[Rule, ...] = (
+    rule(_MOLAR, " molar", (" M ", *(f"{digit}M " for digit in range(10)))),
+    rule(_SALTS, lambda match: _spelled(match[0]), _SALT_NAMES.lower().split("|")),
     rule(_ANION, lambda match: f"{_spelled(match['atoms'] or match['acid'])} minus", ("-", "−")),
     rule(_CATION, lambda match: f"{_spelled(match['atoms'])} plus", "+"),
     rule(_STRAND_END, _strand_end, ("3'", "5'", "′")),

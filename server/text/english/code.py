@@ -278,7 +278,12 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<=\W[a-z])--(?=[;)])|(?<=^[a-z])--(?=[;)])|(?<=[;][ ][a-z])--(?=\s*$)", " minus minus", "--"),
     rule(_COMMAND, lambda match: letters.spell(match[0]).lower(), ("rm", "cp", "mv", "ls", "df", "ps", "wc", "gcc")),
     rule(_ERROR_NAME, lambda match: identifier(match[0]), "hump"),
-    rule(r"(?<![\w)\]])-(?=[a-z][ ]?[<>=≤≥]{1,2}[ ]?-?\d)", "minus ", "-"),
+    rule(r"(?<![\w)\]])-(?=[a-z][ ]?[<>=≤≥]{1,2}[ ]?-?\d)", "minus ", (" -", "(-")),
+    rule(
+        r"(?<=[a-z]):(?=\d{1,2}\.\d)|(?<=[a-z]):(?=latest\b)",
+        " colon ",
+        (":latest", *(f":{digit}" for digit in range(10))),
+    ),
     rule(_PIPED, " pipe ", " | "),
     rule(_UNION, " or ", " | "),
     rule(_CALL_LESS, r"\g<call> minus ", "call"),

@@ -11,7 +11,7 @@ from server.text.patterns import lazy
 
 _DIRECTIONS = {"N": "North", "S": "South", "E": "East", "W": "West"}
 _DIRECTION = rf"""
-    (?: (?<=^) | (?<=[a-z,;(][ ]) | (?<=\() | (?<=\d[ ]) | (?<=&[ ]) ) (?P<direction>[NSEW])\.?
+    (?P<direction>[NSEW]) (?: (?<=^.) | (?<=[a-z,;(][ ].) | (?<=\(.) | (?<=\d[ ].) | (?<=&[ ].) ) \.?
     (?= [ ](?:{NTH}[ ]|[A-Z][a-z]+[ ](?:{"|".join(STREETS)})\b) )
 """
 _ROUTE = r"""
@@ -71,6 +71,11 @@ def _position(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(
+        r"(?:(?<=^)|(?<=[,;(][ ])|(?<=\())(?P<direction>[NSEW])\.[ ]of(?=[ ])",
+        lambda match: f"{_DIRECTIONS[match['direction']]} of",
+        (". of ",),
+    ),
     rule(_ROUTE, lambda match: f"{match['road']} {_DIRECTIONS[match['direction']].lower()}", "digit direction"),
     rule(_POSITION, _position, ("°", "º")),
     rule(_WIND, _wind, "capitals"),

@@ -38,8 +38,8 @@ _CRICKET_BEFORE = lazy(
 )
 _OVERS_AFTER = lazy(r" \([\w.-]{1,12} ov")
 _COUNTED_BEFORE = lazy(
-    r"(?<!this )(?<!that )(?<!each )\b(?:(?P<certain>retry|attempt|step|page|slide|episode)|part|question|chapter|lap"
-    r"|dis[ck]|chunk|batch):? [#(]?$",
+    r"(?<!this )(?<!that )(?<!each )\b(?:(?P<certain>retry|attempt|step|page|slide|episode|epoch|iteration|fold)"
+    r"|part|question|chapter|lap|dis[ck]|chunk|batch):? [#(]?$",
     re.I,
 )
 _READY_AFTER = lazy(r" (?:ready|checks?|tests?|pods?|replicas?|passed|done|complete[d]?|healthy|up|running)\b")

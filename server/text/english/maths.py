@@ -207,9 +207,21 @@ FIRST: tuple[Rule, ...] = (
         ("n-", "x-", "i-", "k-"),
     ),
     rule(
-        r"(?:(?<=[=+*(][ ])|(?<=^)(?=\w/\w[ ][=+*]))(?P<top>[a-z])/(?P<bottom>[a-z])(?![\w/])",
-        r"\g<top> over \g<bottom>",
+        r"(?:(?<=[=+*(∝≈][ ])|(?<=^)(?=\w/\w[ ][=+*]))"
+        r"(?P<minus>[-−])?(?P<top>[a-z]|\d{1,3}[a-z]?(?=/\d{0,3}[a-z]))/(?P<bottom>\d{0,3}[a-z])(?![\w/])",
+        lambda match: f"{'minus ' if match['minus'] else ''}{match['top']} over {match['bottom']}",
         "/",
+    ),
+    rule(r"(?:(?<=\b[A-Za-zπ])|(?<=[)²³\d]))[ ]≈[ ](?=[-−$€£\d])", " is approximately ", "≈"),
+    rule(
+        r"\b(?P<name>[Ss]in|[Cc]os|[Tt]an)[ ](?=[a-z](?:[ ][-+=/*]|[²³^]|$))",
+        lambda match: f"{_FUNCTIONS[match['name'].lower()]} of ",
+        ("sin", "cos", "tan"),
+    ),
+    rule(
+        r"\blim(?:it)?[ _]?\(?(?P<of>[a-z])[ ]?→[ ]?(?P<to>[-+−]?(?:\d{1,3}|[a-z]|∞))\)?[ ]",
+        r"the limit as \g<of> approaches \g<to> of ",
+        "→",
     ),
     rule(
         r"\b(?P<name>[Ss]in|[Cc]os|[Tt]an)(?=[ ]?(?:\d{1,3}[ ]?°|[θφαβ]))",

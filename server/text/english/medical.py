@@ -41,6 +41,12 @@ _ILLNESS = lazy(
     re.IGNORECASE,
 )
 
+_ONCE = r"""
+    (?P<way>\b(?:IM|IV|PO|SQ|SC|SL|PR|dose|mg|mL|ml)[ ]) x[ ]?
+    (?= \d{1,2} (?:[.,;)] | \s*$ | [ ](?:now|stat|dose|then)\b) )
+"""
+"""IM x1."""
+
 
 @lru_cache(8)
 def _is_medical(text: str) -> bool:
@@ -80,6 +86,7 @@ RULES: tuple[Rule, ...] = (
         "times ",
         "x",
     ),
+    rule(_ONCE, r"\g<way>times ", "x"),
     rule(r"x(?<=[A-Za-z][ ]x)[ ]?(?P<days>\d{1,2})[ ]?d(?!\w)", r"times \g<days> days", "x"),
     rule(_EVERY, _every, "letter digit"),
     rule(_PILLS, lambda match: _PILL_WORDS[match["word"]] + match["many"], ("tab", "tabs", "cap", "caps")),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from server.text.english import (
     abbreviations,
+    abbreviations_in_context,
     academic,
     addresses,
     arrows,
@@ -25,6 +26,7 @@ from server.text.english import (
     maths,
     medical,
     money,
+    music,
     network,
     paths,
     phones,
@@ -33,6 +35,7 @@ from server.text.english import (
     ranges,
     roman,
     sizes,
+    state_abbreviations,
     symbols,
     tidy,
     times,
@@ -44,13 +47,15 @@ from server.text.english import (
     weekdays,
     years,
 )
-from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS, WORDS
+from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS
+from server.text.english.general_abbreviations import WORDS
 from server.text.english.rules import Rules, first_words
 from server.text.english.title_words import TITLES
 from server.text.patterns import lazy
 
 RULES = Rules(
     *citations.EARLY,
+    *music.RULES,
     *web.RULES,
     *paths.RULES,
     *arrows.RULES,
@@ -65,6 +70,8 @@ RULES = Rules(
     *chat.RULES,
     *medical.RULES,
     *academic.RULES,
+    *state_abbreviations.RULES,
+    *abbreviations_in_context.RULES,
     *abbreviations.EARLY,
     *symbols.EARLY,
     *ranges.EARLY,
@@ -112,11 +119,13 @@ FIRST = Rules(
 _PARAGRAPH = lazy(r"\n[^\S\n]*\n\s*")
 _LONGEST_PIECE = 1000
 """Maximum characters that the rules see at a time, so that the cost of any text is linear in its length."""
+_MORE = ("feat", "Pop", "Amend", "Mk")
 _ABBREVIATIONS = (
-    first_words((*TITLES, "Rt", "mi", "feat", *NUMBERED, *STREETS, *COMPANIES, *WORDS))
+    first_words((*TITLES, "Rt", "mi", *_MORE, *NUMBERED, *STREETS, *COMPANIES, *WORDS))
     | weekdays.SHORT_DAYS
     | dates.MONTH_WORDS
     | academic.SHORT_SUBJECTS
+    | state_abbreviations.SHORT_STATES
 )
 _SENTENCE_END = lazy(
     r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"

@@ -30,7 +30,7 @@ MONARCHS = (
 ).split("|")
 _NOT_BEFORE_X = frozenset(("Malcolm", "Victor"))
 """Names of monarchs after which X is a letter: Malcolm X."""
-_COUNTED_RULE = rf"(?<!\w)(?P<word>(?:{_COUNTED})\.?[ ])(?P<roman>{_ROMAN})(?![\w])(?!'[a-rt-z])"
+_COUNTED_RULE = rf"(?<!\w)(?P<word>(?:{_COUNTED})\.?[ ])(?P<roman>{_ROMAN})(?![\w])(?!'[a-rt-z])(?!-\d)"
 _PART = rf"""
     (?<!\w) (?P<word>(?:[Ss]ection|[Aa]rticle|[Pp]art|[Aa]ppendix|[Ii]tem)[ ])
     (?P<roman>{_ROMAN})\.(?P<letter>[A-Z]|\d{{1,2}}) (?![\w.]\w|\w)
@@ -60,6 +60,8 @@ _CASE = rf"""
 _SPAN = rf"(?<![\w.\-])(?P<start>{_NUMERALS})[-–](?P<end>{_NUMERALS})(?![\w\-])(?<!X-X)(?<!I-I)"
 _LOW_SPAN = r"(?<![\w.'–\-])(?P<start>[ivx]{2,6})[-–](?P<end>[ivx]{1,6})(?![\w'\-])"
 """pp. xvi-xx."""
+_MARK = rf"(?<!\w)Mk\b\.?[ ]?(?=[IVX])(?P<roman>{_ROMAN})(?!\w)"
+"""Mk. II."""
 _OXIDATION = r"(?<=[a-z])\((?P<roman>I{1,3}|IV|VI{0,2})\)"
 """The charge of an ion: iron(III)."""
 _LONG = r"(?<![\w'\-.])(?:X{1,2}I{2,3}|VI{2,3}|X{1,2}VI{0,3}|X{1,2}I[VX]|XXI)(?![\w'\-])(?<!\bXV)"
@@ -75,6 +77,7 @@ _BRACKETED_LIST = lazy(r"\((?:ii|iii|iv|vii|viii)\)")
 _LOWER = lazy(r"x{0,3}(?:ix|iv|vi{0,3}|i{1,3})|x{1,3}")
 _NOT_ENUMERATED = lazy(r"(?:and|or|to|above|below|are|is|apply|applies|of|in|through|were|was|has|have)\b|[.,;:)]|$")
 _AFTER_ONE = lazy(r"\s*(?:$|[.,:;)!?\-]|(?:of|and|or|to|in|is|was|has|diabetes|error|errors|by|on)\b)")
+_NUMBER_AFTER = lazy(r"[ ](?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty)\b")
 _LOWER_CASE = frozenset("chapter part act scene page pages volume vol section appendix".split())
 """Words before numerals in lower case: page iv."""
 _AFTER_FIRST = frozenset(
@@ -120,6 +123,14 @@ def _counted(match: re.Match[str]) -> str:
         return match[0]
     if len(roman) == 1 and roman.upper() in "CDLM":
         return match[0]
+    if roman == "X" and match["word"].lower().startswith("generation"):
+        return match[0]
+    if (
+        len(roman) == 1
+        and match["word"].lower() in ("number ", "item ")
+        and _NUMBER_AFTER.match(match.string, match.end())
+    ):  # model number X twelve
+        return match[0]
     if roman == "I" and match["word"][0].islower() and not _AFTER_ONE.match(match.string, match.end()):
         return match[0]
     return match["word"] + numbers.cardinal(value(roman.upper()))
@@ -140,7 +151,8 @@ def _king(match: re.Match[str]) -> str:
     roman, name, after = match["roman"], match["word"].strip(), match["after"] or ""
     if roman in ("C", "D", "L", "M") or (roman == "X" and name in _NOT_BEFORE_X):
         return match[0]
-    if roman == "I" and after and after.strip() not in _AFTER_FIRST and not _reigns(match):
+    named = after.strip()[:1].isupper() and after.strip().lower() not in _PRONOUN_VERBS
+    if roman == "I" and after and not named and after.strip() not in _AFTER_FIRST and not _reigns(match):
         return match[0]
     if roman == "V" and after.strip() in ("neck", "for"):
         return match[0]
@@ -150,6 +162,8 @@ def _king(match: re.Match[str]) -> str:
 def _listed(match: re.Match[str]) -> str:
     """Return a list of numerals in words. Single letters, "I and X", and letters alone, "X or XX", are unchanged."""
     numerals = [*re.findall(r"[IVX]+", match["first"] + match["others"]), match["last"]]
+    if match["last"] == "I":  # the pronoun: "Pius XII and I"
+        return match[0]
     if all(len(numeral) == 1 or set(numeral) == {"X"} for numeral in numerals):
         return match[0]
     *words, last = (numbers.cardinal(value(numeral)) for numeral in numerals)
@@ -217,7 +231,8 @@ RULES: tuple[Rule, ...] = (
         ("Vth", "Xth", "Ith"),
     ),
     rule(_SPAN, _span, "roman"),
-    rule(_LOW_SPAN, _low_span, ("-", "–")),
+    rule(_LOW_SPAN, _low_span, tuple(f"{letter}{dash}" for letter in "ivx" for dash in "-–")),
+    rule(_MARK, lambda match: f"Mark {numbers.cardinal(value(match['roman']))}", ("mk",)),
     rule(_OXIDATION, lambda match: f" {numbers.cardinal(value(match['roman']))}", ("(I", "(V")),
     rule(
         r"(?<=\b(?:first|third)[ ])X[IV](?!\w)|(?<=\bsecond[ ])X[IV](?!\w)|(?<=\d(?:st|nd|rd|th)[ ])X[IV](?!\w)",

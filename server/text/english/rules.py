@@ -33,6 +33,7 @@ FEATURES = {
     "comma capitals": lazy(r", [A-Z]{2}"),
     "subsection": lazy(r"\((?:[a-z]{1,4}|\d{1,2})\)"),
     "initial": lazy(r"\b[A-Z]\."),
+    "lone letter": lazy(r"(?<![\w'.])[bcrwyCYR](?![\w'.])"),
     "roman": lazy(r"\b(?:[VXL]|I[IVX]|M[CDMXLVI])[IVXLCDM]*\b"),
     "operator": lazy(r"[=*×·⋅÷<>≤≥≠≈±≡∝+√]|[^\W_][ ][-−–/x%][ ]|\d[-−/x][\d(√]"),
     "ordinal digit": lazy(r"\d(?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)"),

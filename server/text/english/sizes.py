@@ -29,7 +29,8 @@ _MINUTES = r"""
     (?= [ ](?:late|early|delay|behind|ahead|remaining|left|(?P<walk>walk|drive|ride|break|rest))\b )
 """
 """5' late, 10' walk."""
-_FOOT_OF = r"(?<![\w.'])(?P<number>\d+)'(?=[ ][a-z])"
+_OPEN_QUOTE = lazy(r"(?:^|[\s(])'(?=\w)")
+_FOOT_OF = r"(?<![\w.'-])(?P<number>\d+)'(?=[ ][a-z])"
 _FOOT_IN_BRACKETS = r"(?<=\()(?P<number>\d+)'(?=\))|^(?P<alone>\d{1,2})'(?=[.!?]?\s*$)"
 _FOOT_THOUSANDS = r"(?<![\w.'])(?P<number>\d{1,3}(?:,\d{3})+)'(?!\w)"
 """35,000'."""
@@ -50,6 +51,9 @@ _SCORED_BEFORE = lazy(
     r"|\((?!Height|Width|Length|Depth)[A-Z][\w.'’ -]{1,30} $"
     rf"|\b{_SCORED} (?:(?:again|late|early) )?(?:in|at|on) (?:the )?$"
 )
+_GOALS = r"[A-Z][\w'’-]{1,20} (?:\d{1,3}['′],? ?){1,9}"
+_SCORERS = lazy(rf"(?:^|[;:,] ){_GOALS}(?:\([a-z.]{{2,5}}\))?(?:[,;] {_GOALS}|$)")
+"""Messi 23', 67'; Saka 80'."""
 _SCORED_AFTER = lazy(rf",? (?:(?:he|she|they|it|[A-Z]\w+) )?{_SCORED}\b")
 """What shows that 23' is a minute of football: Messi (23', 108'), (Saka 23'), scored at 23', At 12' he scored."""
 _NEAR = 40
@@ -88,7 +92,10 @@ def _inches(match: re.Match[str]) -> str:
 
 def _match_minute(match: re.Match[str]) -> str:
     before = match.string[max(0, match.start() - _NEAR) : match.start()]
-    if not (match["added"] or _SCORED_BEFORE.search(before) or _SCORED_AFTER.match(match.string, match.end())):
+    several = match.string.count("'") > 1 and _SCORERS.search(match.string)
+    if not (
+        several or match["added"] or _SCORED_BEFORE.search(before) or _SCORED_AFTER.match(match.string, match.end())
+    ):
         return match[0]
     added = f" plus {numbers.cardinal(int(match['added']))}" if match["added"] else ""
     noun = "" if re.match(r"[ ]minutes?\b", match.string[match.end() : match.end() + 9]) else " minutes"
@@ -102,7 +109,9 @@ def _minutes(match: re.Match[str]) -> str:
 
 def _foot_of(match: re.Match[str]) -> str:
     """Return the height of a thing, "5' fence". Other numbers before an apostrophe are unchanged."""
-    described = attributive.measure(match.string, *match.span())
+    described = attributive.measure(match.string, *match.span()) and not _OPEN_QUOTE.search(
+        match.string, 0, match.start()
+    )
     return f"{numbers.number(match['number'])} foot" if described else match[0]
 
 
@@ -142,6 +151,7 @@ def _side(text: str) -> str:
 
 EARLY: tuple[Rule, ...] = (
     rule(_MATCH_MINUTE, _match_minute, "digit mark"),
+    rule(r"(?<=minutes[ ]\()pen\.?(?=\))", "penalty", ("pen",)),
     rule(_FOOT_THOUSANDS, lambda match: f"{numbers.number(match['number'])} feet", "digit mark"),
     rule(_BY, r"\g<side> by ", (" x ", "×")),
     rule(_CRATE, _crate, "digit unit"),

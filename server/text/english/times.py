@@ -109,7 +109,7 @@ _AFTER_AT = r"""
     (?![\w\-]|[.,:]\d|[ ](?:each|m[lLg]|cc|k?g|lbs?|mph|km|rpm|bpm|cal)\b)
 """
 """A time without its colon: "meet @ 530"."""
-_MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
+_MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-4])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
 _OF_DAY_BEFORE = lazy(r"\b(?:at|by|until|till|before|after|since|from|struck|clock|[a-z]+day,?|on|it is) $|@ ?$")
 _OF_DAY_AFTER = lazy(rf" (?:{_ZONES}|on|today|tonight|yesterday|tomorrow|this (?:morning|afternoon|evening)|sharp)\b")
 """Words beside a time of day with seconds."""

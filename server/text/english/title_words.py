@@ -23,6 +23,8 @@ TITLES: dict[str, str] = {
     "Maj": "Major",
     "Cmdr": "Commander",
     "Cdr": "Commander",
+    "Comdr": "Commander",
+    "Bro": "Brother",
     "Brig": "Brigadier",
     "Ens": "Ensign",
     "Ofc": "Officer",

@@ -75,7 +75,7 @@ _SPECIFIED_BEFORE = lazy(rf"(?i:\b(?:{'|'.join(_PRODUCTS)}|requires?|version|pip
 _SLASHED = r"(?<!\w)(?P<name>HTTP|TCP|IP|SOCKS|PS|OS)/(?P<number>\d(?:\.\d)?)(?!\w)"
 _HALF_YEAR = r"(?<![\w.])(?P<year>1[5-9]|2\d)H(?P<half>[12])(?!\w)"
 """Windows 11 22H2."""
-_EPISODE = r"(?<!\w)[Ss](?P<season>\d{1,2})[Ee](?P<episode>\d{1,3})(?!\w)"
+_EPISODE = r"(?<!\w)[Ss](?P<season>\d{1,2})[ ]?[Ee](?P<episode>\d{1,3})(?!\w)"
 _DASHED = r"""
     (?<![\w.\-]) (?<!\b[Gg]rade[ ])(?<!\b[Gg]rades[ ]) (?P<name>gpt|[A-Z][A-Za-z]{0,15}) -
     (?P<number>\d{1,4}) (?P<point>\.\d{1,2})? (?P<letter>[a-z]{0,2}) (?: -(?=[A-Za-z]) | (?![\w\-]|\.\d) )

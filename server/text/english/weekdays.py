@@ -121,7 +121,7 @@ def _certain_day(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(rf"(?<!\w)(?P<day>{DAYS_SHORT})\.'(?=[ ][a-z])", lambda match: f"{day_name(match['day'])}s'", SHORT_DAYS),
     rule(_DAYS, _days, SHORT_DAYS),
-    rule(_LETTER_AFTER, _letter_after, tuple(f" {letter}" for letter in "MTWFS")),
+    rule(_LETTER_AFTER, _letter_after, "digit-"),
     rule(_LETTER_RANGE, _letter_range, ("M-", "M–", "T-", "Tu-", "W-", "Th-")),
     rule(_DAYS_SLASHED, lambda match: ", ".join(_LETTER_DAYS[each] for each in match[0].split("/")), "/"),
     rule(_DAY_BEFORE, _day_before, SHORT_DAYS),

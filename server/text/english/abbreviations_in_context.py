@@ -1,0 +1,38 @@
+"""Abbreviations that a word or a number beside them decides: temp. job, Ex. A, Bldg. B, Adm. fee, 4th Amend., W/D."""
+
+from __future__ import annotations
+
+from server.text.english.abbreviation_words import NUMBERED
+from server.text.english.rules import Rule, alternatives, first_words, rule
+
+_LETTERED_WORDS = "Bldg Apt Ste Rm Fig App Tbl Para Bk".split()
+_LETTERED = rf"(?<![\w.])(?P<word>{alternatives(_LETTERED_WORDS)})\.?[ ](?=[A-Z](?![\w'’]|\.\w))"
+"""Bldg. B."""
+_LAUNDRY = r"""
+    (?<!\w)W/D (?=[ ](?:in|on|hook-?ups?|incl\w*|inside|provided|combo|and|&)(?!\w)|\s*[.,;)]|\s*$)
+"""
+"""W/D in unit."""
+_ADMISSION = r"\b(?P<word>[Aa])dm\.?(?=[ ](?:fees?|prices?|charges?|costs?|tickets?|is|only|[$€£])|:[ ]?[$€£\d])"
+_TEMPORARY = r"""
+    (?<![\w.]) (?P<word>[Tt])emp\.
+    (?=[ ](?:jobs?|work\w*|positions?|agency|staff|files?|housing|permit|employ\w+|ID|address)\b)
+"""
+RULES: tuple[Rule, ...] = (
+    rule(_ADMISSION, r"\g<word>dmission", ("adm",)),
+    rule(_LETTERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(_LETTERED_WORDS)),
+    rule(r"(?<![\w.])Ex\.[ ](?=[A-Z](?![\w'’]|\.\w))", "Exhibit ", ("ex",)),
+    rule(r"(?<=[,(])(?P<space>[ ]?)[Rr]et\.?(?=[),;]|\s*$)", r"\g<space>retired", ("ret",)),
+    rule(r"^Corp\.(?=[ ][A-Z])", "Corporate", ("corp",)),
+    rule(r"\b(?P<whose>(?:my|your|ur|his|her|our|their)[ ])addr(?![\w.])", r"\g<whose>address", ("addr",)),
+    rule(r"(?<=[a-z][ ])hrs?(?=:)|(?<=\b[Oo]ffice[ ])hrs?\b\.?(?![ ]?\d)", "hours", ("hrs",)),
+    rule(_TEMPORARY, r"\g<word>emporary", ("temp",)),
+    rule(r"\brev\.(?=[ ](?:ed\b|&|and[ ]enl))", "revised", ("rev",)),
+    rule(r"(?<![\w.])(?P<word>[Hh])on\.(?=[ ][a-z])", r"\g<word>onorable", ("hon",)),
+    rule(r"(?:(?<=\b[MSW][a-z]{2}\.[ ])|(?<=\b[TF][a-z]{2}\.[ ])|(?<=day[ ]))eve\.(?=[ ][a-z])", "evening", ("eve",)),
+    rule(r"(?<=\d(?:st|nd|rd|th)[ ])pl\.", "place", ("pl",)),
+    rule(r"(?<=\d(?:st|nd|rd|th)[ ])Amend\.?(?!\w)", "Amendment", ("amend",)),
+    rule(r"^Co\.(?=[ ][a-z])", "Company", ("co",)),
+    rule(r"(?<![\w.])Pop\.[ ](?=\d)", "Population ", ("pop",)),
+    rule(_LAUNDRY, "washer and dryer", "W/D"),
+)
+"""Run before numbers and before other abbreviations."""

@@ -1,0 +1,40 @@
+"""Abbreviations that a word or a number beside them decides."""
+
+import pytest
+
+from server.text.frontend import spoken
+
+from .readings import words
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("Temp. job in a mfg. firm", "temporary job in a manufacturing firm"),
+        ("The temp. dropped.", "the temperature dropped"),
+        ("Hon. mention; 2nd pl.", "honorable mention second place"),
+        ("Hon. Ann Lee", "honorable ann lee"),
+        ("the 4th Amend. case", "the fourth amendment case"),
+        ("3rd ed., rev. & enl.", "third edition revised and enlarged"),
+        ("Inv. No. 12, chk. #118, cl. 2", "invoice number twelve check number one hundred eighteen clause two"),
+        ("10 yrs. exp. req.", "ten years experience required"),
+        ("See example.org. It is free.", "see example dot org it is free"),
+        ("It ran without exec. Then it stopped.", "it ran without exec then it stopped"),
+        ("Col. Lee, ret., and Ann Roe, exec. chef", "colonel lee retired and ann roe executive chef"),
+    ],
+)
+def test_the_context_of_an_abbreviation_decides(typed: str, said: str) -> None:
+    assert words(spoken(typed, "english").text) == said
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("W 4x100m: 41.02s (OR)", "w four by one hundred meters forty one point zero two seconds o r"),
+        ("He has a 1.35 ERA.", "he has a one point three five e r a"),
+        ("the end of an ERA", "the end of an era"),
+        ("IT ISN'T OVER, SAYS IT CHIEF", "it isnt over says i t chief"),
+    ],
+)
+def test_letters_in_brackets_and_averages_are_spelled(typed: str, said: str) -> None:
+    assert words(spoken(typed, "english").text) == said

@@ -1,0 +1,37 @@
+"""The digits 2 and 4 in chats."""
+
+import pytest
+
+from server.text.frontend import spoken
+
+from .readings import words
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("dont b l8 2 class", "dont be late to class"),
+        ("yall r 2 funny", "yall are too funny"),
+        ("love u 2!", "love you too"),
+        ("same here tbh, nothing 2 do", "same here to be honest nothing to do"),
+        ("she's my bff 4 life", "shes my b f f for life"),
+        ("r we still on 4 dinner?", "are we still on for dinner"),
+        ("np bro, txt me", "no problem bro text me"),
+    ],
+)
+def test_a_digit_is_a_word_in_a_chat(typed: str, said: str) -> None:
+    assert words(spoken(typed, "english").text) == said
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("u got 2 cats and 4 dogs", "you got two cats and four dogs"),
+        ("see u at 4 the latest", "see you at four the latest"),
+        ("We gave 2 the prize.", "we gave two the prize"),
+        ("There are 2 big dogs.", "there are two big dogs"),
+        ("im in room 4 my dude", "im in room four my dude"),
+    ],
+)
+def test_a_digit_is_a_number_elsewhere(typed: str, said: str) -> None:
+    assert words(spoken(typed, "english").text) == said
