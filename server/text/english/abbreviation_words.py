@@ -47,6 +47,7 @@ NUMBERED: dict[str, str] = {
             paragraph Para para
             paragraphs Paras paras
             option Opt opt
+            schedule Sch
             options Opts opts
         """.strip().splitlines()
     )

@@ -108,6 +108,10 @@ _NUMBER_OF = r"""
     |license|licence|passport|invoice|booking|flight|room|member|registration)[ ]no\b\.
     (?=[ ](?:[A-Z]{0,4}-?\d|ending))
 """
+_NEAR = r"""
+    (?<!\w) nr\.?
+    (?=[ ](?:the|schools?|shops?|parks?|downtown|beach|campus|bus|trains?|station|metro)\b|[ ][A-Z])
+"""
 _ESTIMATED = r"(?<![\w.])(?P<word>[Ee])st\.(?=[ ](?!(?:in[ ])?\d{4}))"
 _HEIGHTS = {"lev": "levation ", "lt": "ltitude ", "ist": "istance "}
 _DEGREE = r"(?<![\w.])(?P<word>M\.?D|B\.?A|M\.?A|M\.?B\.?A|Ed\.?D|D\.?D\.?S|J\.?D)\.(?=\W|$)"
@@ -264,7 +268,7 @@ EARLY: tuple[Rule, ...] = (
     ),
     rule(rf"\b(?P<word>[Aa])vail\.(?=[ ](?:\d|{dates.MONTH}))", _available, "vail."),
     rule(r"(?<=[ap]m[ ])est(?=[ .,;)]|$)", "E S T", "est"),
-    rule(r"\brev\.(?=[ ](?:(?:to|of)[ ])?[$€£])", "revenue", "rev."),
+    rule(r"\b(?P<word>[Rr])ev\.(?=[ ](?:(?:to|of)[ ])?[$€£])", r"\g<word>evenue", ("rev",)),
     rule(r"\borig\.(?=[ ](?:price|cost|version|copy|owner|box|packaging|date|plan)\b)", "original", "orig."),
     rule(r"\b[Oo]f[ ]Ed\.(?=[,;)]|[ ][a-z])", "of Education", "Ed."),
     rule(r"\bPs\.[ ](?=\d{1,3}(?!\d))", "Psalm ", "Ps."),
@@ -302,7 +306,7 @@ RULES: tuple[Rule, ...] = (
         r"\g<before>meeting\g<many>",
         ("mtg", "mtgs"),
     ),
-    rule(r"(?<!\w)nr\.?(?=[ ](?:the\b|[A-Z]))", "near", ("nr",)),
+    rule(_NEAR, "near", ("nr",)),
     rule(r"(?<=\w[ ])[Rr]e:(?=[ ])", "regarding", ("re:", "Re:")),
     rule(_SUBJECT, _subject, ("re", "fw", "fwd")),
     rule(
@@ -316,7 +320,7 @@ RULES: tuple[Rule, ...] = (
     rule(_WEEKDAY, _weekday, weekdays.SHORT_DAYS),
     rule(_MONTH, lambda match: dates.month_name(match["word"]) + stop(match), dates.SHORT_MONTHS),
     rule(_ESTIMATED, r"\g<word>stimated", "st."),
-    rule(r"(?<![\w'.])u(?![\w'.]\w|\w)", "you", (" u", "u ")),
+    rule(r"(?<![\w'./])u(?![\w'.]\w|\w)", "you", (" u", "u ")),
     rule(_WORD, _word, first_words(_ALL_WORDS)),
     rule(r"(?<!\w)mm[ ]?Hg(?!\w)", "millimeters of mercury", ("mmHg", "mm Hg")),
     rule(_DEGREE, lambda match: letters.spell(match["word"].replace(".", "")) + stop(match), ("A.", "D.", "S.")),

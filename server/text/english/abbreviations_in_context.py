@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import re
+
+from server.text.english import numbers
 from server.text.english.abbreviation_words import NUMBERED
 from server.text.english.rules import Rule, alternatives, first_words, rule
 
-_LETTERED_WORDS = "Bldg Apt Ste Rm Fig App Tbl Para Bk".split()
+_LETTERED_WORDS = "Bldg Apt Ste Rm Fig App Tbl Para Bk Sch".split()
 _LETTERED = rf"(?<![\w.])(?P<word>{alternatives(_LETTERED_WORDS)})\.?[ ](?=[A-Z](?![\w'’]|\.\w))"
 """Bldg. B."""
 _LAUNDRY = r"""
     (?<!\w)W/D (?=[ ](?:in|on|hook-?ups?|incl\w*|inside|provided|combo|and|&)(?!\w)|\s*[.,;)]|\s*$)
 """
 """W/D in unit."""
+_PUBLIC_LAW = r"(?<![\w.])Pub\.[ ]?L\.(?:[ ]No\.)?[ ](?P<congress>\d{2,3})[-–](?P<law>\d{1,3})(?!\w)"
+"""Pub. L. 117-58."""
 _ADMISSION = r"\b(?P<word>[Aa])dm\.?(?=[ ](?:fees?|prices?|charges?|costs?|tickets?|is|only|[$€£])|:[ ]?[$€£\d])"
 _TEMPORARY = r"""
     (?<![\w.]) (?P<word>[Tt])emp\.
     (?=[ ](?:jobs?|work\w*|positions?|agency|staff|files?|housing|permit|employ\w+|ID|address)\b)
 """
+
+
+def _public_law(match: re.Match[str]) -> str:
+    return f"Public Law {numbers.grouped(match['congress'])} {numbers.grouped(match['law'])}"
+
+
 RULES: tuple[Rule, ...] = (
+    rule(r"\b(?P<years>(?:yrs?\.?|years'?)[ ](?:of[ ])?)exp\b(?!\w)\.?", r"\g<years>experience", ("exp",)),
+    rule(r"\b(?P<by>(?:on|[Uu]pon|by|per)[ ])req\.", r"\g<by>request", ("req",)),
+    rule(r"(?<=\bcar[ ])gar\.", "garage", ("gar",)),
+    rule(r"(?<![\w.])(?P<word>[Rr])efs\.(?=[ ](?:avail|on|upon|req|furn|prov))", r"\g<word>eferences", ("refs",)),
+    rule(r"(?<![\w.])(?P<word>[Vv])is\.(?=[ ]\d)", r"\g<word>isibility", ("vis",)),
+    rule(r"(?<![\w.])(?P<word>[Mm])i\.(?=[ ](?:marker|post)s?\b)", r"\g<word>ile", ("mi",)),
+    rule(r"(?<![\w.])Conf\.?(?=[ ](?:Rm|Room|Call|[Cc]all)\b)", "Conference", ("conf",)),
+    rule(r"(?<=\d[ ])cr\.", "credits", ("cr",)),
+    rule(r"(?<=\bgg[ ])wp(?!\w)", "well played", ("wp",)),
+    rule(r"(?<![\w.])(?P<word>[Pp])op\.(?=[ ](?:density|growth|of[ ]\d))", r"\g<word>opulation", ("pop",)),
+    rule(
+        r"(?<![\w.])Pub\.[ ]?L\.(?:[ ]No\.)?[ ](?P<congress>\d{2,3})[-–](?P<law>\d{1,3})(?!\w)", _public_law, ("pub",)
+    ),
     rule(_ADMISSION, r"\g<word>dmission", ("adm",)),
     rule(_LETTERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(_LETTERED_WORDS)),
     rule(r"(?<![\w.])Ex\.[ ](?=[A-Z](?![\w'’]|\.\w))", "Exhibit ", ("ex",)),

@@ -24,7 +24,7 @@ _KINDS = (
 _THINGS = (
     "adapters?|adaptors?|apartments?|bags?|bands?|barrels?|batter(?:y|ies)|beams?|bits?|boards?|boats?|bolts?|bottles?"
     "|boxe?s?|breakers?|cameras?|films?|prints?|buckets?|bulbs?|burgers?|cables?|cans?|capsules?|cards?|cartons?|ceilings?|chargers?|circuits?|condos?"
-    "|containers?|cords?|cylinders?|dash|detours?|diesel|displays?|drives?|dumbbells?|engines?|fences?|fields?|freestyle"
+    "|containers?|cords?|cylinders?|dash|detours?|diesel|displays?|drills?|drives?|dumbbells?|engines?|fences?|fields?|freestyle"
     "|fuses?|gusts?|heaters?|hikes?|homes?|hoses?|houses?|hurdles|hybrid|injections?|jars?|jugs?|kettlebells?|kegs?"
     "|ladders?|lamps?|lens(?:es)?|limits?|loops?|lots?|modules?|monitors?|motors?|nails?|outlets?|packs?"
     "|packages?|panels?|pills?|pipes?|pistols?|planks?|plates?|poles?|pots?|processors?|races?|radius|relays?|rifles?|rolls?"

@@ -20,10 +20,11 @@ _CITED_BEFORE = r"\b(?P<word>[Ii]bid|[Oo]p|[Ll]oc)\.(?P<cited>[ ]cit)?\.?(?=[,;)
 _CATALOGS = r"(?<=\bK)\.[ ](?=\d{1,3}[a-z]?(?:[.,;:)]|[ ](?:in|by|is|was)\b|\s*$))"
 """Mozart's works: K. 545."""
 _BORN = r"""
-    (?: (?<=\() | (?<=[,;][ ]) | (?<=\d\d\d\d[ ]) | ^ ) [bd]\.[ ]
-    (?=(?:c\.[ ]?)?(?:\d{1,2}[ ][A-Z]|[A-Z][a-z]+[ ]\d|1\d{3}|20\d\d))
+    (?: (?<=\() | (?<=[,;][ ]) | (?<=\d\d\d\d[ ]) | ^ ) (?P<event>[bdmr])\.[ ]
+    (?=(?:ca?\.[ ]?)?(?:'\d\d\b|\d{1,2}[ ][A-Z]|[A-Z][a-z]+[ ]\d|1\d{3}|20\d\d))
 """
 """The dates of a life: b. 12 June 1901."""
+_EVENTS = {"b": "born", "d": "died", "m": "married", "r": "reigned"}
 _DOI = r"(?<![\w/.])(?i:doi)(?P<colon>:)?[ ]?(?P<doi>10\.\d{4,9}/[^\s\"'<>()\[\],;]{0,80}[\w/])"
 _ARXIV = r"(?<![\w/.])(?i:arxiv):[ ]?(?P<id>\d{4}\.\d{4,5}|[a-z\-]{2,12}/\d{7})(?:v(?P<version>\d{1,2}))?(?!\w|\.\d)"
 _NUMBERED = r"(?<!\w)(?P<label>PMID|PMCID|OCLC|ORCID):?[ ](?P<code>(?:PMC)?\d[\dX\-]{3,20})(?!\w)"
@@ -104,7 +105,7 @@ EARLY: tuple[Rule, ...] = (
 RULES: tuple[Rule, ...] = (
     rule(_SUBSECTION, _subsection, "subsection"),
     rule(_CITED_BEFORE, r"\g<word>\g<cited>", ("ibid", "cit.")),
-    rule(_BORN, lambda match: "born " if match[0][0] == "b" else "died ", ("b. ", "d. ")),
+    rule(_BORN, lambda match: f"{_EVENTS[match['event']]} ", ("b. ", "d. ", "m. ", "r. ")),
     rule(r"(?<![\w.])fl\.[ ](?=(?:c\.[ ]?)?\d{3,4}(?!\d))", "flourished ", "fl."),
     rule(
         r"\((?P<many>ed|eds)\.\)",

@@ -107,6 +107,21 @@ _CASE = r"""
     (?P<year>\d\d)-(?P<digits>\d{3,5}) (?![\w-]|[.,]\d)
 """
 """No. 22-451."""
+_COURSE_WORDS = (
+    "Accounting|Art|Bio|Biology|Calc|Calculus|Chem|Chemistry|Econ|Economics|English|French|Geology|German|History|Marketing"
+    "|Math|Music|Nursing|Phil|Philosophy|Physics|Psych|Psychology|Sociology|Spanish|Stats|Writing"
+)
+_COURSE = rf"""
+    (?<!\w) (?P<course>{_COURSE_WORDS})[ ](?P<number>[1-5]\d\d) (?![\w%]|[.,]\d|[ ](?:students|books|years|pieces)\b)
+"""
+"""Bio 101."""
+_EXTENSION = r"""
+    (?P<before>\b(?i:contact|call|dial|reach|phone|tel|at)[ ](?:[A-Z][a-z]+[ ](?:at[ ])?)?)
+    x(?P<number>\d{3,5}) (?!\w|[.,]\d)
+"""
+"""Call Ann x4412."""
+_TIRE = r"(?<![\w.])P?(?P<width>\d{3})/(?P<ratio>\d{2})Z?R[ ]?(?P<rim>\d{2})(?!\w)"
+"""225/45R17."""
 _HEXADECIMAL = r"(?<!\w)0[xX](?P<digits>[0-9A-Fa-f]{1,40})(?![\w]|\.\w)"
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 
@@ -182,7 +197,24 @@ def _frequency(match: re.Match[str]) -> str:
     return f"{match['before']}{numbers.digits(match['whole'])} point {numbers.digits(match['part'])}"
 
 
+def _tire(match: re.Match[str]) -> str:
+    width, ratio, rim = (numbers.grouped(match[name]) for name in ("width", "ratio", "rim"))
+    return f"{width} {ratio} R {rim}"
+
+
+def _course(match: re.Match[str]) -> str:
+    return f"{match['course']} {numbers.grouped(match['number'])}"
+
+
 RULES: tuple[Rule, ...] = (
+    rule(
+        r"(?<![\w.])(?P<cold>\d{1,2})W-?(?P<hot>[1-6]0)(?!\w|-)",
+        lambda match: f"{numbers.cardinal(int(match['cold']))} W {numbers.cardinal(int(match['hot']))}",
+        ("W-", "0W", "5W"),
+    ),
+    rule(_TIRE, _tire, "digit/"),
+    rule(_COURSE, _course, _COURSE_WORDS.lower().split("|")),
+    rule(_EXTENSION, lambda match: f"{match['before']}extension {numbers.digits(match['number'])}", "letter digit"),
     rule(
         _FILE_NUMBER,
         lambda match: f"{match['label']}{numbers.digits(match['first'])} slash {numbers.digits(match['second'])}",

@@ -94,6 +94,8 @@ _FISCAL = r"(?<!\w)(?P<name>FY|fy|H[12](?=[ ']|20)|Q[1-4])[ ]?'?(?P<year>(?:20)?
 _CENTURY = r"(?<=\d(?:st|nd|rd|th)[ ])[cC]\."
 _DENOMINATORS = (16, 32, 64)
 _MEASURED_BEFORE = lazy(r"\b(?:is|was|reads?|at|about|only)[ ]$")
+_COUNT_BEFORE = lazy(r"\b(?:HP|MP|XP|SP|(?i:health|mana|score|progress|step|page|lesson|level|attempt)):? $")
+"""Words before a number of a total: MP 12/30."""
 _HOLIDAY_AFTER = lazy(
     r" (?:BBQ|barbecue|sales?|part(?:y|ies)|weekend|parade|fireworks|picnic|holiday|celebrations?|traditions?)\b",
     re.IGNORECASE,
@@ -188,6 +190,8 @@ def _slashed(match: re.Match[str]) -> str:
     """Return month and day, if a preposition or the numbers show that this is not a fraction."""
     month, day = int(match["month"]), int(match["day"])
     before = match["before"] or ""
+    if _COUNT_BEFORE.search(match.string, max(0, match.start() - 12), match.start()):
+        return match[0]
     timed = match["time"] is not None and not _MEASURED_BEFORE.search(match.string, 0, match.start())
     if not before and not timed and (day <= 12 or day in _DENOMINATORS):
         return match[0]

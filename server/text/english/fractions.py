@@ -26,6 +26,7 @@ _ODDS_BEFORE = lazy(
     r"\b(?:(?:odds|priced|went off)(?: (?:of|at|is|are|were|was))?"
     r"|(?:backed|favou?rite|outsider|returned|shortened|drifted) (?:at|to|out to)) $"
 )
+_ODDS_AFTER = lazy(r" (?:fav(?:ou?rite)?|shot|outsider|odds)\b")
 _BET_BEFORE = lazy(r"\b(?:bet|bets|betting|wager\w*|staked?|punt|odds|bookies?|bookmakers?)\b.{0,60}\bat $", re.I)
 _NUMBERED_BEFORE = lazy(
     r"\b(?:Win|Windows|iOS|Android|macOS|Python|Java|PHP|Ubuntu|Node|[Rr]outes?|[Gg]rades?|[Cc]hapters|[Pp]ages|[Qq]uestions"
@@ -48,7 +49,7 @@ _RHYTHM_AFTER = lazy(r" (?:time|met(?:er|re)|signature|rhythm|groove)\b(?! of\b)
 _RHYTHM_BEFORE = lazy(r"^$|\b(?:[Ii]n|[Aa]|[Aa]n|[Tt]he|[Ff]rom|[Tt]o) $")
 _LAW_BEFORE = lazy(r"\b(?:Regulation|Directive|Decision|Case|Rule)(?: \((?:EU|EC|EEC)\))?(?: No\.?)? $")
 
-_VULGAR = rf"(?<![\w.,/])(?:(?P<whole>\d+)[ ]?)?(?P<fraction>[{VULGAR}])(?![\w/])|[{VULGAR}]"
+_VULGAR = rf"(?<![\w.,])(?<!\d/)(?:(?P<whole>\d+)[ ]?)?(?P<fraction>[{VULGAR}])(?![\w/])|[{VULGAR}]"
 _SLASH = r"""
     (?<![\w.,/$€£:\-]) (?:(?P<whole>\d{1,4})(?:[ ]|-(?=\d+/)|[ ]and[ ]))? (?P<top>\d{1,4})/(?P<bottom>\d{1,4})
     (?P<suffix>(?:th|rd|nd|ths|rds)(?!\w))? (?![\w/]|[.,]\d|:\d)
@@ -127,6 +128,8 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
     if _POINTS_BEFORE.search(before):
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
     if bottom <= 10 and _ODDS_BEFORE.search(before) and not _OF.match(after):
+        return f"{numbers.cardinal(top)} to {numbers.cardinal(bottom)}"
+    if bottom <= 10 and _ODDS_AFTER.match(after):
         return f"{numbers.cardinal(top)} to {numbers.cardinal(bottom)}"
     if bottom <= 10 and not _OF.match(after) and _BET_BEFORE.search(match.string, 0, match.start()):
         return f"{numbers.cardinal(top)} to {numbers.cardinal(bottom)}"

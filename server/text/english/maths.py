@@ -24,7 +24,7 @@ WORDS = "is|of|at|be|by|in|on|or|to|up|we|so|no|my|me|it|if|he|go|do|as|am|an|us
 """Words of two letters, which are not a product of two variables."""
 _NAMED_GREEK = tuple(letter for letter in GREEK_LETTERS if letter not in "μΩ")
 """Greek letters that are read by name everywhere. The others can also be units."""
-_LETTER = rf"(?<![α-ωΑ-Ω])[{''.join(_NAMED_GREEK)}](?![α-ωΑ-Ω])"
+_LETTER = rf"(?<![α-ωΑ-Ω])(?P<letter>[{''.join(_NAMED_GREEK)}])(?P<power>[{_SUPERSCRIPTS}]{{1,4}})?(?![α-ωΑ-Ω])"
 _NUMBER = r"\d{1,30}(?:,\d{3}){0,8}(?:\.\d{1,30})?"
 _POWER = rf"(?:[{_SUPERSCRIPTS}]{{1,6}}|\^(?:\(-?\w{{1,6}}\)|-?\d{{1,4}}\.\d{{1,4}}(?![.\w])|-?\w{{1,6}}))"
 _GREEK_LETTERS = "".join(GREEK_LETTERS)
@@ -191,6 +191,11 @@ _ABSOLUTE = r"(?<![\w|)])\|(?P<value>[-−]?(?:\d{1,6}(?:\.\d{1,4})?|[a-z]))\|(?
 """|-3|."""
 
 
+def _letter(match: re.Match[str]) -> str:
+    raised = f" {power(match['power'])}" if match["power"] else ""
+    return f" {GREEK_LETTERS[match['letter']]}{raised} "
+
+
 def _marked(match: re.Match[str]) -> str:
     parts = unicodedata.normalize("NFD", match[0])
     return f"{parts[0]} {_MARK_NAMES[parts[1]]}"
@@ -237,7 +242,7 @@ FIRST: tuple[Rule, ...] = (
     rule(_MARKED, _marked, (*_MARK_NAMES, *"ȳŷȲŶ")),
     rule(_ABSOLUTE, r"the absolute value of \g<value>", "|"),
     rule(_ISOTOPE, _isotope, tuple("⁰¹²³⁴⁵⁶⁷⁸⁹")),
-    rule(_LETTER, lambda match: f" {GREEK_LETTERS[match[0]]} ", _NAMED_GREEK),
+    rule(_LETTER, _letter, _NAMED_GREEK),
     rule(_SUBSCRIPT, lambda match: match[0].translate(SUBSCRIPTS), tuple("₀₁₂₃₄₅₆₇₈₉₊₋")),
 )
 """Run before all rules that look for digits."""

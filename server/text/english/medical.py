@@ -9,8 +9,8 @@ from server.text.english import letters, numbers
 from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
-_EVERY = r"(?<![\w.])[qQ](?P<count>\d{1,2})(?:[-–](?P<to>\d{1,2}))?[ ]?(?P<unit>h(?:ou)?rs?|h|H|d)(?!\w)"
-_EVERY_UNITS = {"h": "hours", "d": "days"}
+_EVERY = r"(?<![\w.])[qQ](?P<count>\d{1,2})(?:[-–](?P<to>\d{1,2}))?[ ]?(?P<unit>h(?:ou)?rs?|h|H|d|min)(?!\w)\.?"
+_EVERY_UNITS = {"h": "hours", "d": "days", "m": "minutes"}
 _TIMES_A_DAY = r"(?<![\w.\-])(?P<word>(?i:[btq]id|qhs|prn)|NPO|[btq]\.i\.d\.|(?<=[a-z\d.][ ])p\.[or]\.)(?![\w\-])"
 _PILLS = r"""
     (?<=\d[ ])(?P<word>tab|cap)(?P<many>s?)\b\.?
@@ -82,7 +82,7 @@ RULES: tuple[Rule, ...] = (
         ("pt",),
     ),
     rule(
-        r"x(?<=[a-z][ ]x)(?<!for[ ]x)[ ]?(?=\d{1,2}[ ](?:days?|weeks?|wks?|months?|hrs?|hours|years?|doses?)\b)",
+        r"x(?<=[A-Za-z][ ]x)(?<!for[ ]x)[ ]?(?=\d{1,2}[ ](?:days?|weeks?|wks?|months?|hrs?|hours|years?|doses?)\b)",
         "times ",
         "x",
     ),

@@ -41,6 +41,7 @@ from server.text.english import (
     times,
     titles,
     typed_formulas,
+    unit_notation,
     units,
     versions,
     web,
@@ -89,6 +90,7 @@ RULES = Rules(
     *years.EARLY,
     *plain_numbers.EARLY,
     *sizes.EARLY,
+    *unit_notation.RULES,
     *units.RULES,
     *sizes.RULES,
     *versions.RULES,
@@ -119,7 +121,7 @@ FIRST = Rules(
 _PARAGRAPH = lazy(r"\n[^\S\n]*\n\s*")
 _LONGEST_PIECE = 1000
 """Maximum characters that the rules see at a time, so that the cost of any text is linear in its length."""
-_MORE = ("feat", "Pop", "Amend", "Mk")
+_MORE = ("feat", "Pop", "Amend", "Mk", "Conf", "Pub")
 _ABBREVIATIONS = (
     first_words((*TITLES, "Rt", "mi", *_MORE, *NUMBERED, *STREETS, *COMPANIES, *WORDS))
     | weekdays.SHORT_DAYS

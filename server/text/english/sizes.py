@@ -21,7 +21,7 @@ _INCHES = rf"""
 """
 _FOOT_SIZES = rf"(?<![\w.'])(?P<sides>{NUMBER}'(?:[ ]?[x×][ ]?{NUMBER}'){{1,2}})(?!\w)"
 _FOOT_ALONE = r"""
-    (?<![\w.'])(?P<number>\d+)'
+    (?<![\w.'])(?P<number>\d+)'(?P<more>\+)?
     (?=[ ](?:long|wide|tall|high|deep|apart|above|below|from[ ]the[ ][a-z]+)\b)
 """
 _MINUTES = r"""
@@ -160,7 +160,11 @@ EARLY: tuple[Rule, ...] = (
     rule(_FOOT_END, lambda match: match["verb"] + numbers.plural(match["number"], "foot", "feet"), "digit mark"),
     rule(_MINUTES, _minutes, "digit mark"),
     rule(_FOOT_OF, _foot_of, "digit mark"),
-    rule(_FOOT_ALONE, lambda match: numbers.plural(match["number"], "foot", "feet"), "digit mark"),
+    rule(
+        _FOOT_ALONE,
+        lambda match: numbers.plural(match["number"], "foot", "feet") + (" plus" if match["more"] else ""),
+        "digit mark",
+    ),
     rule(
         _FOOT_IN_BRACKETS,
         lambda match: numbers.plural(match["number"] or match["alone"], "foot", "feet"),

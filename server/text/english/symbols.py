@@ -96,6 +96,7 @@ _HASH_KEY = r"""
   | (?<=\w[ ])\#(?=[ ](?:key|sign)\b)
 """
 """The key of a telephone: "press #", "or # to finish"."""
+_MANY_BEFORE = lazy(r"(?<![\w.])[a-z]{2,12}(?<!s)(?<!u)(?<!i)s$")
 _VERB_BEFORE = lazy(r"(?:\b(?:is|are|was|were|be|been|remains?|stays?)|'s|'re)$")
 
 
@@ -110,6 +111,8 @@ def _bound(match: re.Match[str]) -> str:
 
 def _compared(match: re.Match[str]) -> str:
     verb = "" if _VERB_BEFORE.search(match.string, max(0, match.start() - 8), match.start()) else "is "
+    if verb and _MANY_BEFORE.search(match.string, 0, match.start()):
+        verb = "are "
     return f" {verb}{'less' if match['mark'] == '<' else 'greater'} than "
 
 

@@ -82,6 +82,7 @@ _IRREGULAR = {
     "sq m": ("square meter", "square meters"),
     "sq km": ("square kilometer", "square kilometers"),
     "mmHg": ("millimeter of mercury", "millimeters of mercury"),
+    "inHg": ("inch of mercury", "inches of mercury"),
     "hp": ("horsepower", "horsepower"),
     "K": ("kelvin", "kelvins"),
     "lx": ("lux", "lux"),

@@ -297,11 +297,6 @@ def _thousands(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(
-        r"(?<![\w.,/])(?P<used>\d{1,4}\.\d{1,2})[ ]?/[ ]?(?=\d[\d.]{0,6}[ ]?[KMGTP]i?B(?!\w))",
-        r"\g<used> of ",
-        "digit/",
-    ),
     rule(_KITCHEN, _kitchen, "digit unit"),
     rule(_DOSE, _dose, "unit/digit"),
     rule(_TEMPERATURE, _temperature, "digit C"),

@@ -174,6 +174,11 @@ RULES: tuple[Rule, ...] = (
         first_words(_RELEASES),
     ),
     rule(_EPISODE, _episode, "letter digit"),
+    rule(
+        r"(?<!\w)S(?P<season>\d{1,2})(?=[ ](?:finale|premiere|trailer|ending)\b)",
+        lambda match: f"season {numbers.cardinal(int(match['season']))}",
+        ("finale", "premiere", "trailer", "ending"),
+    ),
     rule(_NAMED, _named, first_words((*_PRODUCTS, *_RELEASES))),
     rule(_THREE, _v, "digit."),
     rule(_V, _v, ("letter digit", "ver", "version")),

@@ -27,7 +27,8 @@ DAYS_LONG = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
 _DAY_BEFORE = rf"""
     (?<![\w.])(?P<day>{DAYS_SHORT})
     (?= :[ ] | [ ]the[ ]\d
-      | [ ](?:at[ ]|@[ ]?)?\d{{1,2}}(?: [:.]\d\d | [ ]?[AaPp]\.?[Mm] | [ap]\b | [ ]?[-–][ ]?(?:\d|noon|midnight) ) )
+      | [ ](?:at[ ]|@[ ]?)?\d{{1,2}}
+        (?: [:.]\d\d | /\d{{1,2}}c\b | [ ]?[AaPp]\.?[Mm] | [ap]\b | [ ]?[-–][ ]?(?:\d|noon|midnight) ) )
 """
 _COUNTED_AFTER = lazy(r"[ ]\d+[ ]?[-–][ ]?\d+[ ](?:minutes?|mins?|hours?|times|years?|days|weeks|miles|percent)\b")
 _LETTER_DAYS = {
@@ -105,7 +106,11 @@ def _days(match: re.Match[str]) -> str:
 
 def _letter_range(match: re.Match[str]) -> str:
     """Return two days. At the end of a clause they need a time before them: "9a-5p M-F"."""
-    if not _TIME_AFTER.match(match.string, match.end()) and not _TIME_BEFORE.search(match.string, 0, match.start()):
+    if (
+        match["last"] == "F"
+        and not _TIME_AFTER.match(match.string, match.end())
+        and not _TIME_BEFORE.search(match.string, 0, match.start())
+    ):
         return match[0]
     return f"{_LETTER_DAYS[match['first']]} to {_LETTER_DAYS[match['last']]}"
 
@@ -118,7 +123,13 @@ def _certain_day(match: re.Match[str]) -> str:
     return match[0] if match[0].startswith("Fri") and _NAMED_FRI.search(match.string) else day_name(match[0])
 
 
+_CLASS_DAYS = r"(?<!\w)(?:MTWThF|MTWTh|MWF|MW|TuTh|TTh|WF|MF)(?=[ ](?:at[ ])?\d{1,2}(?::\d\d)?[ ]?(?:[-–]|[ap]m?\b))"
+"""MWF 9:05-9:55."""
+_CLASS_DAY = lazy("|".join(sorted(_LETTER_DAYS, key=len, reverse=True)))
+
 RULES: tuple[Rule, ...] = (
+    rule(_CLASS_DAYS, lambda match: ", ".join(_LETTER_DAYS[day] for day in _CLASS_DAY.findall(match[0])), "capitals"),
+    rule(r"(?<![\w.])(?P<day>Tu|Th)\.(?=[ ]\d)", lambda match: _LETTER_DAYS[match["day"]], ("tu", "th")),
     rule(rf"(?<!\w)(?P<day>{DAYS_SHORT})\.'(?=[ ][a-z])", lambda match: f"{day_name(match['day'])}s'", SHORT_DAYS),
     rule(_DAYS, _days, SHORT_DAYS),
     rule(_LETTER_AFTER, _letter_after, "digit-"),

@@ -26,7 +26,10 @@ _DECADES = r"(?<![\w.,$€£])(?P<start>(?:1\d|20)\d0)s[ ]?[-–][ ]?'?(?P<end>(
 _MANY_OF = r"(?<![\w.,$€£])(?P<number>1(?:0{1,3}|,000))s(?=[ ]of\b)"
 _MANY = {"10": "tens", "100": "hundreds", "1000": "thousands"}
 _SHORT = r"(?<!\w)'(?P<year>\d\d)(?!\w)(?!')"
-_ERA = r"(?<![\w.,$])(?P<number>\d{1,5})[ ]?(?P<era>BCE|BC|CE|AD|B\.C\.E\.|B\.C\.|A\.D\.|C\.E\.)(?!\w)"
+_ERA = r"""
+    (?<![\w.,$]) (?:(?P<start>\d{1,5})[ ]?[-–][ ]?)?(?P<number>\d{1,5})[ ]?
+    (?P<era>BCE|BC|CE|AD|B\.C\.E\.|B\.C\.|A\.D\.|C\.E\.) (?!\w)
+"""
 _ERA_BEFORE = r"(?<!\w)(?P<era>AD|A\.D\.)[ ](?P<number>\d{1,4})(?![\w,]\d|\w)"
 _YEAR = r"""
     (?=[12])
@@ -103,8 +106,8 @@ def _year(match: re.Match[str]) -> str:
 
 
 def _era(match: re.Match[str]) -> str:
-    number = match["number"]
-    words = numbers.year(int(number)) if len(number) == 4 else numbers.cardinal(int(number))
+    years = [each for each in (match["start"], match["number"]) if each]
+    words = " to ".join(numbers.year(int(each)) if len(each) == 4 else numbers.cardinal(int(each)) for each in years)
     return f"{words} {letters.spell(match['era'])}"
 
 

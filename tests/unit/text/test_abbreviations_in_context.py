@@ -38,3 +38,27 @@ def test_the_context_of_an_abbreviation_decides(typed: str, said: str) -> None:
 )
 def test_letters_in_brackets_and_averages_are_spelled(typed: str, said: str) -> None:
     assert words(spoken(typed, "english").text) == said
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("Pub. L. 117-58", "public law one seventeen fifty eight"),
+        ("Bio 101 (3 cr.)", "bio one oh one three credits"),
+        ("Art 300 years old", "art three hundred years old"),
+        ("Call Ann x4412.", "call ann extension four four one two"),
+        (
+            "b. 4 Mar 1802, m. 1825, d. ca. 1870",
+            "born the fourth of march eighteen oh two married eighteen twenty five died circa eighteen seventy",
+        ),
+        ("Ramses II (r. 1279–1213 BCE)", "ramses the second reigned twelve seventy nine to twelve thirteen b c e"),
+        ("HP 45/100, MP 12/30", "h p forty five out of one hundred m p twelve out of thirty"),
+        ("Refs. avail. upon req.", "references available upon request"),
+        (
+            "Rev. $4.1B vs. est. $3.9B",
+            "revenue four point one billion dollars versus estimated three point nine billion dollars",
+        ),
+    ],
+)
+def test_references_courses_and_lives(typed: str, said: str) -> None:
+    assert words(spoken(typed, "english").text) == said

@@ -43,7 +43,7 @@ def test_a_measure_that_describes_a_noun_is_singular(typed: str, said: str) -> N
         ("He is 2 yrs old.", "he is two years old"),
         ("Add 3/4c sugar and 2c milk.", "add three quarters cup sugar and two cups milk"),
         ("The walk is 5 km long.", "the walk is five kilometers long"),
-        ("It needs 12 V and 2 A.", "it needs twelve volts and two a"),
+        ("It needs 12 V and 2 A.", "it needs twelve volts and two amps"),
         ("I walked 5 km to the house.", "i walked five kilometers to the house"),
         ("I sat in seat 20A.", "i sat in seat twenty a"),
         ("The walk is 5 km-10 km.", "the walk is five kilometers to ten kilometers"),

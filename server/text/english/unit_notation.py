@@ -1,0 +1,42 @@
+"""Notation beside units as words: 3+ yrs., 6.2/16 GB, 4,200/km², 110 V and 15 A."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import numbers
+from server.text.english.rules import Rule, rule
+from server.text.english.unit_words import UNITS
+from server.text.patterns import lazy
+
+_AND_MORE = rf"""
+    (?<![\w.,]) (?P<number>{numbers.NUMBER})\+[ ]?(?P<unit>(?:yr|hr|min|lb|wk|mo)s?\b\.?|(?:mi|km|ft|oz|kg|GB|TB)\b)
+    (?P<old>(?=[ -]old\b))?
+"""
+"""3+ yrs."""
+_USED_OF = r"(?<![\w.,/])(?P<used>\d{1,4}\.\d{1,2})[ ]?/[ ]?(?=\d[\d.]{0,6}[ ]?[KMGTP]i?B(?!\w))"
+"""6.2/16 GB."""
+_PER_AREA = r"(?<=\d)/(?P<unit>km|mi|m|ft)(?:²|\^?2)(?!\w)"
+"""4,200/km²."""
+_AMPS = r"(?<=\d)[ ]A(?=[ ](?:max|min|total|fuse|circuit)\b|[,;)]|\.?\s*$)"
+_ELECTRIC = lazy(r"\d ?(?:V|VAC|VDC|kV|Hz|kW)\b")
+"""What shows that "15 A" has amps."""
+
+
+def _and_more(match: re.Match[str]) -> str:
+    """Return a number and its unit with "plus" between them. The unit is singular in "50+ yr. old"."""
+    one, many = UNITS[match["unit"].rstrip(".")]
+    return f"{numbers.number(match['number'])} plus {many if match['old'] is None else one}"
+
+
+def _amps(match: re.Match[str]) -> str:
+    return " amps" if _ELECTRIC.search(match.string) else match[0]
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_AND_MORE, _and_more, "digit +"),
+    rule(_USED_OF, r"\g<used> of ", "digit/"),
+    rule(_PER_AREA, lambda match: f" per square {UNITS[match['unit']][0]}", ("/km", "/mi", "/m", "/ft")),
+    rule(_AMPS, _amps, (" A ", " A,", " A.", " A;", " A)")),
+)
+"""Run before units."""
