@@ -39,7 +39,7 @@ NUMBERED: dict[str, str] = {
             flight Flt
             highway Hwy
             route Rte
-            building Bldg
+            building Bldg bldg
             floor Fl
             level Lvl lvl Lv lv
             scene Sc sc
@@ -55,7 +55,7 @@ NUMBERED: dict[str, str] = {
 }
 """Abbreviations before a number."""
 
-BARE_NUMBERED = "Fig Figs Vol Apt Ste Rm Ext Flt Hwy Rte Bldg Lvl Lv".split()
+BARE_NUMBERED = "Fig Figs Vol Apt Ste Rm Ext ext Flt Hwy Rte Bldg Lvl Lv".split()
 """Those that can lack the full stop."""
 
 STREETS: dict[str, str] = {

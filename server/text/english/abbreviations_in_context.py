@@ -8,7 +8,7 @@ from server.text.english import numbers
 from server.text.english.abbreviation_words import NUMBERED
 from server.text.english.rules import Rule, alternatives, first_words, rule
 
-_LETTERED_WORDS = "Bldg Apt Ste Rm Fig App Tbl Para Bk Sch".split()
+_LETTERED_WORDS = "bldg apt rm Bldg Apt Ste Rm Fig App Tbl Para Bk Sch".split()
 _LETTERED = rf"(?<![\w.])(?P<word>{alternatives(_LETTERED_WORDS)})\.?[ ](?=[A-Z](?![\w'’]|\.\w))"
 """Bldg. B."""
 _LAUNDRY = r"""
@@ -18,6 +18,10 @@ _LAUNDRY = r"""
 _PUBLIC_LAW = r"(?<![\w.])Pub\.[ ]?L\.(?:[ ]No\.)?[ ](?P<congress>\d{2,3})[-–](?P<law>\d{1,3})(?!\w)"
 """Pub. L. 117-58."""
 _ADMISSION = r"\b(?P<word>[Aa])dm\.?(?=[ ](?:fees?|prices?|charges?|costs?|tickets?|is|only|[$€£])|:[ ]?[$€£\d])"
+_CATEGORY = r"""
+    (?: (?<=^) | (?<=[:,(][ ]) | (?<=\ba[ ]) | (?<=\bto[ ]) ) (?P<word>[Cc])at\.? (?=[ ][1-6](?![\w.]\w|\w))
+"""
+"""Cat. 4: of a storm or a cable."""
 _TEMPORARY = r"""
     (?<![\w.]) (?P<word>[Tt])emp\.
     (?=[ ](?:jobs?|work\w*|positions?|agency|staff|files?|housing|permit|employ\w+|ID|address)\b)
@@ -37,6 +41,10 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])(?P<word>[Mm])i\.(?=[ ](?:marker|post)s?\b)", r"\g<word>ile", ("mi",)),
     rule(r"(?<![\w.])Conf\.?(?=[ ](?:Rm|Room|Call|[Cc]all)\b)", "Conference", ("conf",)),
     rule(r"(?<=\d[ ])cr\.", "credits", ("cr",)),
+    rule(r"(?<![\w.])hum\.(?=[ ]\d)", "humidity", ("hum",)),
+    rule(r"(?<=\b[Tt]he[ ])co\.(?=[ ][a-z]|'s)", "company", ("co",)),
+    rule(r"(?<![\w.])(?P<word>[Ww])k\.?(?=[ ]\d{1,2}(?!\w))", r"\g<word>eek", ("wk",)),
+    rule(_CATEGORY, r"\g<word>ategory", ("cat",)),
     rule(r"(?<=\bgg[ ])wp(?!\w)", "well played", ("wp",)),
     rule(r"(?<![\w.])(?P<word>[Pp])op\.(?=[ ](?:density|growth|of[ ]\d))", r"\g<word>opulation", ("pop",)),
     rule(
@@ -48,7 +56,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<=[,(])(?P<space>[ ]?)[Rr]et\.?(?=[),;]|\s*$)", r"\g<space>retired", ("ret",)),
     rule(r"^Corp\.(?=[ ][A-Z])", "Corporate", ("corp",)),
     rule(r"\b(?P<whose>(?:my|your|ur|his|her|our|their)[ ])addr(?![\w.])", r"\g<whose>address", ("addr",)),
-    rule(r"(?<=[a-z][ ])hrs?(?=:)|(?<=\b[Oo]ffice[ ])hrs?\b\.?(?![ ]?\d)", "hours", ("hrs",)),
+    rule(r"(?:(?<=[a-z][ ])|(?<=^))hrs?(?=:)|(?<=\b[Oo]ffice[ ])hrs?\b\.?(?![ ]?\d)", "hours", ("hrs",)),
     rule(_TEMPORARY, r"\g<word>emporary", ("temp",)),
     rule(r"\brev\.(?=[ ](?:ed\b|&|and[ ]enl))", "revised", ("rev",)),
     rule(r"(?<![\w.])(?P<word>[Hh])on\.(?=[ ][a-z])", r"\g<word>onorable", ("hon",)),

@@ -76,6 +76,10 @@ _HEADLINE = lazy(
 """What a large amount describes without an article: "Sign $2B Trade Deal", "raised $12M Series B"."""
 
 
+_TRAVEL = lazy(r"[ ](?:walk|drive|ride|bus[ ]ride)(?=[ ](?:from|to|away|each|into)\b|[.,;)]|\s*$)")
+"""What a time before it describes: "5 min. walk from"."""
+
+
 def measure(text: str, start: int, end: int, unit: str = "") -> bool:
     """Return whether the measure at ``text[start:end]`` describes the noun after it."""
     if text[end : end + 1] == "-" and text[end + 1 : end + 2].isalpha():
@@ -87,6 +91,8 @@ def measure(text: str, start: int, end: int, unit: str = "") -> bool:
     if _ARTICLE.search(text, max(0, start - 3), start):
         return True
     if unit.rstrip(".") in _TIMES:
+        if _TRAVEL.match(text, end):
+            return True
         determined = _DETERMINER.search(text, max(0, start - 8), start)
         return (_AFTER_THE_TIME if determined else _AFTER_TIME).match(text, end) is not None
     return _THING.match(text, end) is not None

@@ -44,10 +44,16 @@ _SEE_YOU_SOON = r"""
     (?<![\w.])(?<!dot[ ]) (?P<see>[Cc])u
     (?=[ ](?:l8r|later|soon|then|there|at|in|on|tmrw|tomorrow|tonight|2nite|again)\b)
 """
+_HOMEWORK = r"""
+    (?P<before> \b(?i:my|our|ur|your|math|do|did|doing|any|no)[ ]
+      | (?<!\w)(?=hw[ ](?:due|help|tonight|answers|assignment)\b) ) hw (?!\w)
+"""
+"""hw due tmrw."""
+_MORNING = r"^(?P<good>[Gg])m(?=[!,.]|[ ](?:all|everyone|u|love|babe|guys|fam|bb)\b|\s*$)"
 _NOT_MUCH = r"(?:(?<=^)|(?<=[.?!,][ ]))(?P<n>[Nn])m(?=[ ](?:u|you|just|hbu|wbu)\b|[,.?!]|\s*$)"
 """wyd? nm u?"""
 _BE = r"""
-    \b(?P<before>(?:will|to|gonna|(?<=')ll|can|must|should|might|wont|dont|cant|lets)[ ])b
+    (?P<before>\b(?:will|to|gonna|(?<=')ll|can|must|should|might|wont|dont|cant|lets)[ ]|(?<=[,.!?][ ]))b
     (?= [ ](?:there|here|back|at|in|on|the|a|ok|okay|fun|late|l8|home|gone|good|great|nice|ready|sure|able|my|ur|so|mad
       |sad|safe|careful)\b )
 """
@@ -83,6 +89,9 @@ RULES: tuple[Rule, ...] = (
     rule(_SEE_YOU, lambda match: f"{'See' if match['see'] == 'C' else 'see'} you", "lone letter"),
     rule(_ARE, _are, "lone letter"),
     rule(_WHY, lambda match: "Why" if match["y"] == "Y" else "why", "lone letter"),
+    rule(_MORNING, r"\g<good>ood morning", ("gm",)),
+    rule(r"(?P<before>\b(?i:im|i'm|is|are|all|its|v|so|very|r|was)[ ])gd(?![\w.]\w|\w)", r"\g<before>good", ("gd",)),
+    rule(_HOMEWORK, r"\g<before>homework", ("hw",)),
     rule(_FOR_REAL, "for real", ("fr",)),
     rule(_SEE_YOU_SOON, lambda match: f"{'See' if match['see'] == 'C' else 'see'} you", ("cu",)),
     rule(_NOT_MUCH, lambda match: f"{'N' if match['n'] == 'N' else 'n'}ot much", ("nm",)),

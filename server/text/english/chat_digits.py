@@ -47,10 +47,13 @@ _CHAT_FOR = rf"""
     (?= [ ](?: {_PERSONS}|{_OWNERS}|life|real|sure|now|once|dinner|lunch|breakfast|class|work|school|xmas|christmas
           |everything|everyone|ever|mon|tues?|wed|thurs?|fri|sat|sun|tmrw|tonight|tomorrow|2nite|free|good )\b )
 """
-_TOO = r"""
+_ADJECTIVES = (
+    "bad|big|busy|cold|cool|cute|early|easy|expensive|far|fast|fresh|funny|good|hard|hot|kind|late|legit|long|loud|many|much|nice"
+    "|old|real|sick|slow|small|soon|sweet|tired|young"
+)
+_TOO = rf"""
     \b (?P<before>(?i:r|are|is|was|were|im|i'm|ur|your|youre|you're|way|its|it's|thats|be|b)[ ]) 2
-    (?= [ ](?:bad|big|busy|cold|cool|cute|early|easy|expensive|far|fast|funny|good|hard|hot|kind|late|long|loud|many
-      |much|nice|old|real|sick|slow|small|soon|sweet|tired|young)\b )
+    (?= [ ](?:{_ADJECTIVES})\b )
   | \b (?P<person>(?i:me|u|you|him|her|them|us)[ ]) 2 (?=[.!?]*(?:$|[ ](?:lol|haha|xx?|<3)))
 """
 
@@ -71,7 +74,14 @@ def _too(match: re.Match[str]) -> str:
     return f"{before}too" if me or CHAT_SOMEWHERE.search(match.string) else match[0]
 
 
+_TOO_FOR = rf"""
+    (?<![\w.]) 2[ ](?P<much>{_ADJECTIVES})[ ](?:4|for)
+    (?=[ ](?:me|u|you|us|him|her|them|words|this|that|my|it|school|tv)\b)
+"""
+"""2 cute 4 words."""
+
 RULES: tuple[Rule, ...] = (
+    rule(_TOO_FOR, r"too \g<much> for", "2"),
     rule(_TOO, _too, "2"),
     rule(_TO, _to, "2"),
     rule(_FOR, "for", "4"),

@@ -12,6 +12,8 @@ CHAT: dict[str, str] = {
     "tbf": "to be fair",
     "ilysm": "I love you so much",
     "ily": "I love you",
+    "ily2": "I love you too",
+    "ovr": "over",
     "wya": "where you at",
     "wdym": "what do you mean",
     "wbu": "what about you",

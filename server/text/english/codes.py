@@ -10,9 +10,8 @@ from server.text.patterns import lazy
 
 _LABELS = (
     "pin|code|zip|zip code|passcode|password|ending in|ends in|ends with|dial|text|order|tracking|account|"
-    "confirmation|"
-    "reference|ticket|serial|case|invoice|member|membership|extension|ext|otp|ssn|id|last four|combination|passport|"
-    "policy|locker|routing|booking|sort|squawk"
+    "confirmation|reference|ref|ticket|serial|case|invoice|member|membership|extension|ext|otp|ssn|id|"
+    "last four|combination|passport|policy|locker|routing|booking|sort|squawk"
 ).split("|")
 _COUNTED = "percent|dollars|people|times|items|of|miles|years|days"
 _LABELLED = rf"""

@@ -45,6 +45,12 @@ _MILLIONS = r"""
       |vehicles|workers|households|passengers|visitors|viewers|records|rows|accounts|votes)\b)
 """
 """1.25m shares."""
+_RACE = r"""
+    (?<![\w.,$€£]) (?P<number>5|8|10|15|21|42)k
+    (?= [.,;:!?)] | \s*$ | [ ](?:in|on|at|for|races?|runs?|PB|PR|time|today|this|last|and|with|was|is)\b )
+"""
+_RUNNING = lazy(r"\b(?:PR|PB|races?|raced|ran|runs?|runner|running|jog\w*|marathon|parkrun|finish(?:ed)?)\b")
+"""What shows that 5k is a distance."""
 _A_MONTH = r"(?<=[\d.])-a-(?=(?:day|night|week|month|year)\b)"
 _POINTS = r"""
     (?<![\w.,]) (?P<sign>[-+−])? (?<![.,])
@@ -89,6 +95,10 @@ _EURO = r"(?=[ ]?(?:€|EUR\b|euros?\b))"
 _EURO_GROUPS = rf"(?<=€)\d{{1,3}}(?:\.\d{{3}})+(?![\d,.]\d|\d)|(?<![\w.,])\d{{1,3}}(?:\.\d{{3}})+{_EURO}"
 _EURO_CENTS = rf"(?<=€)\d{{1,3}}(?:\.\d{{3}})*,\d{{2}}(?!\d)|(?<![\w.,])\d{{1,3}}(?:\.\d{{3}})*,\d{{2}}{_EURO}"
 _EURO_NEEDS = ("€", "eur", "euro", "euros")
+
+
+def _race(match: re.Match[str]) -> str:
+    return f"{numbers.cardinal(int(match['number']))} K" if _RUNNING.search(match.string) else match[0]
 
 
 def _percent(match: re.Match[str]) -> str:
@@ -138,6 +148,8 @@ def _plural(number: str) -> str:
 def _trailing(match: re.Match[str]) -> str:
     if match["letters"] in _SUFFIXES:
         return match[0]
+    if match["letters"].istitle() and len(match["letters"]) > 2 and letters.pronounceable(match["letters"].lower()):
+        return f"{numbers.grouped(match['number'])} {match['letters']}"  # 2Pac
     return f"{numbers.grouped(match['number'])} {letters.spell(match['letters'])}"
 
 
@@ -153,6 +165,11 @@ FIRST: tuple[Rule, ...] = (
     ),
     rule(
         r"(?<=\d)[ ]x[ ](?=(?:a|per|each|every)[ ](?:day|week|month|year|night|hour)\b|daily\b)", " times ", "digit x"
+    ),
+    rule(
+        r"(?P<article>\b[Aa]n?[ ])\$(?P<number>\d[\d,]{0,8})-a-(?=(?:day|night|week|month|year)[ ][a-z])",
+        r"\g<article>\g<number> dollar a ",
+        "-a-",
     ),
     rule(_A_MONTH, " a ", "-a-"),
     rule(_DECADES, lambda match: f"{_plural(match['first'])} to {_plural(match['last'])}", ("-", "–")),
@@ -182,6 +199,7 @@ EARLY: tuple[Rule, ...] = (
         lambda match: f"{numbers.cardinal(int(match['number']))} K",
         "digit letter",
     ),
+    rule(_RACE, _race, "digit letter"),
     rule(_MILLIONS, lambda match: f"{numbers.number(match['number'])} million", "digit h"),
     rule(_POINTS, _points, ("pp", "ppt", "ppts", "pt", "pts", "point", "points")),
     rule(_PERCENT, _percent, "digit %"),

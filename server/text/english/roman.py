@@ -37,9 +37,10 @@ _PART = rf"""
 """
 """Section IV.B."""
 _KING_RULE = rf"(?<!\w)(?P<word>(?:{'|'.join(MONARCHS)})[ ])(?P<roman>{_ROMAN})(?!\w)(?!'[a-rt-z])(?P<after>[ ]\w+)?"
-_CENTURY = (
-    rf"(?<!\w)(?P<roman>{_ROMAN})(?:th)?(?=[ -](?:century|centuries|Century|dynasty|Olympi(?:ad|c|cs)|Congress)\b)"
-)
+_CENTURY = rf"""
+    (?<!\w) (?P<roman>{_ROMAN})(?:th)?
+    (?=[ -](?:century|centuries|Century|[Dd]ynasty|Olympi(?:ad|c|cs)|Congress|Legion|Amendment|Army|Corps)\b)
+"""
 _PERSON = r"""
     (?<!\w) (?P<names>[A-Z][a-z]+(?:[ ][A-Z]\.?)?[ ](?:[A-Z]'|Mc|Mac)?[A-Z][a-z]+(?:-[A-Z][a-z]+)?,?[ ])
     (?P<roman>III|IV|II) (?!\w)(?!'[a-rt-z])

@@ -65,6 +65,7 @@ _SIMPLE: dict[str, str] = {
     "≅": "is congruent to",
     "∥": "is parallel to",
     "⊥": "is perpendicular to",
+    "⟂": "is perpendicular to",
     "∝": "is proportional to",
     "≡": "is identical to",
     "↑": "up",

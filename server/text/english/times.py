@@ -6,6 +6,7 @@ import re
 
 from server.text.english import numbers
 from server.text.english.rules import Rule, rule
+from server.text.english.time_zones import ZONES
 from server.text.patterns import lazy
 
 _HALF = r"(?:[ ]?(?P<half>[AaPp])\.?[ ]?[Mm](?:(?P<stop>\.)|(?![\w])))"
@@ -75,12 +76,6 @@ _LEADING_ZERO = r"""
 """
 """0430."""
 _DOTTED = rf"(?<![\w.:,$£€/\-])(?P<hour>1[0-2]|0?[1-9])\.(?P<minute>[0-5]\d){_HALF}"
-_ZONES = (
-    "UTC|GMT|EST|EDT|CST|CDT|MST|MDT|PST|PDT|CET|CEST|BST|IST|JST|AEST|AEDT|EET|EEST|WET|ET|CT|MT|PT|SGT|HKT|KST|AKST"
-)
-_ZONE = (
-    rf"(?:(?<=[a-z.])[ ]|(?<!\w)(?=(?:UTC|GMT)[+−-]\d))(?P<zone>{_ZONES})(?:(?P<offset>[+−-]\d{{1,2}})(?::?00)?)?(?!\w)"
-)
 _COUNTDOWN = (
     r"(?<![\w-])T[-−](?=\d{1,3}[ ](?:seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|and[ ]counting)\b)"
 )
@@ -111,7 +106,7 @@ _AFTER_AT = r"""
 """A time without its colon: "meet @ 530"."""
 _MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-4])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
 _OF_DAY_BEFORE = lazy(r"\b(?:at|by|until|till|before|after|since|from|struck|clock|[a-z]+day,?|on|it is) $|@ ?$")
-_OF_DAY_AFTER = lazy(rf" (?:{_ZONES}|on|today|tonight|yesterday|tomorrow|this (?:morning|afternoon|evening)|sharp)\b")
+_OF_DAY_AFTER = lazy(rf" (?:{ZONES}|on|today|tonight|yesterday|tomorrow|this (?:morning|afternoon|evening)|sharp)\b")
 """Words beside a time of day with seconds."""
 _SCORE_HINT = lazy(r"split|score|\bwon\b|\blost\b|beat|gear|\d:\d\d,? \d\d:\d\d|sets?\b")
 _RATIO_HINT = lazy(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|[Dd]ilut|gear")
@@ -228,14 +223,6 @@ def _run(match: re.Match[str]) -> str:
     return f"{numbers.cardinal(minutes)} {numbers.pair(seconds)}" if seconds else f"{numbers.cardinal(minutes)} minutes"
 
 
-def _zone(match: re.Match[str]) -> str:
-    words = (" " if match[0][0] == " " else "") + " ".join(match["zone"])
-    if match["offset"]:
-        sign = "plus" if match["offset"][0] == "+" else "minus"
-        words += f" {sign} {numbers.cardinal(int(match['offset'][1:]))}"
-    return words
-
-
 def _after_at(match: re.Match[str]) -> str:
     if not _EVENT_BEFORE.search(match.string, max(0, match.start() - 30), match.start()):
         return match[0]
@@ -294,11 +281,24 @@ def _four(text: str) -> str:
     return f"{head} {numbers.pair(minute) if minute else 'hundred'}"
 
 
+def _hours_and_minutes(match: re.Match[str]) -> str:
+    hour, minute = int(match["hour"]), int(match["minute"])
+    if match["at"]:
+        return match["at"] + clock(hour, minute)
+    return f"{_count(hour, 'hour') or 'zero hours'} {numbers.pair(minute)}"
+
+
 def _bare_half(match: re.Match[str]) -> str:
     return f"{match['before'] or ''}{_hours(match['hour'])} {match['half']}.m."
 
 
+_HOURS_AND_MINUTES = r"""
+    (?P<at>\b(?:at|by|until|till|from|to)[ ])? (?<![\w.:,$]) (?P<hour>\d{1,2})h(?P<minute>[0-5]\d) (?!\w)
+"""
+"""2h30, at 15h30."""
+
 RULES: tuple[Rule, ...] = (
+    rule(_HOURS_AND_MINUTES, _hours_and_minutes, "digit h"),
     rule(_BARE_RANGE, _hour_range, "digit a"),
     rule(_BARE_HALF, _bare_half, "digit a"),
     rule(_NETWORKS, _networks, "unit/digit"),
@@ -329,7 +329,6 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(_MILITARY, _military, "digit h"),
     rule(_LEADING_ZERO, _leading_zero, "zero digits"),
-    rule(_ZONE, _zone, frozenset(_ZONES.lower().split("|"))),
     rule(_DURATION, _duration, "digit h"),
     rule(_HOURS_OF_DAYS, _duration, "digit h"),
     rule(

@@ -55,6 +55,9 @@ TITLES: dict[str, str] = {
     "Chas": "Charles",
     "Geo": "George",
     "Jas": "James",
+    "Jos": "Joseph",
+    "Benj": "Benjamin",
+    "Saml": "Samuel",
     "Thos": "Thomas",
 }
 """Titles before a name with a capital. ``BARE_TITLES`` can lack the full stop."""

@@ -127,7 +127,14 @@ _CLASS_DAYS = r"(?<!\w)(?:MTWThF|MTWTh|MWF|MW|TuTh|TTh|WF|MF)(?=[ ](?:at[ ])?\d{
 """MWF 9:05-9:55."""
 _CLASS_DAY = lazy("|".join(sorted(_LETTER_DAYS, key=len, reverse=True)))
 
+_LISTED_DAY = r"""
+    (?<=[;,][ ]) (?P<day>mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)
+    (?=[ ](?:by[ ]app|closed\b|only\b|\d{1,2}(?::\d\d)?[ ]?(?:[-–]|[ap]m?\b)))
+"""
+"""The day of a list: "9-5 M-F; sat by appt"."""
+
 RULES: tuple[Rule, ...] = (
+    rule(_LISTED_DAY, lambda match: day_name(match["day"]), SHORT_DAYS),
     rule(_CLASS_DAYS, lambda match: ", ".join(_LETTER_DAYS[day] for day in _CLASS_DAY.findall(match[0])), "capitals"),
     rule(r"(?<![\w.])(?P<day>Tu|Th)\.(?=[ ]\d)", lambda match: _LETTER_DAYS[match["day"]], ("tu", "th")),
     rule(rf"(?<!\w)(?P<day>{DAYS_SHORT})\.'(?=[ ][a-z])", lambda match: f"{day_name(match['day'])}s'", SHORT_DAYS),

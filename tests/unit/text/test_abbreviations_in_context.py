@@ -62,3 +62,24 @@ def test_letters_in_brackets_and_averages_are_spelled(typed: str, said: str) -> 
 )
 def test_references_courses_and_lives(typed: str, said: str) -> None:
     assert words(spoken(typed, "english").text) == said
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("HURRICANE IAN: CAT. 4", "hurricane ian category four"),
+        ("I fed the cat. 4 dogs came.", "i fed the cat four dogs came"),
+        ("The co. paid its supv.", "the company paid its supervisor"),
+        ("NFL WK 5: CHIEFS WIN", "n f l week five chiefs win"),
+        ("hw due, 5 min. walk from the stn.", "homework due five minute walk from the station"),
+        ("After 5 min. drive on.", "after five minutes drive on"),
+        ("hrs: 9-5 M-F; sat by appt only", "hours nine to five monday to friday saturday by appointment only"),
+        ("My 5k time, 5k people", "my five thousand time five thousand people"),
+        ("I ran my 5k in 20:10.", "i ran my five k in twenty ten"),
+        ("a 2h30 delay at 15h30", "a two hours thirty delay at fifteen thirty"),
+        ("a $10-a-day habit", "a ten dollar a day habit"),
+        ("gm! im gd", "good morning im good"),
+    ],
+)
+def test_letters_and_words_before_numbers(typed: str, said: str) -> None:
+    assert words(spoken(typed, "english").text) == said

@@ -12,6 +12,7 @@ from .readings import words
     [
         ("dont b l8 2 class", "dont be late to class"),
         ("yall r 2 funny", "yall are too funny"),
+        ("2 cute 4 words", "too cute for words"),
         ("love u 2!", "love you too"),
         ("same here tbh, nothing 2 do", "same here to be honest nothing to do"),
         ("she's my bff 4 life", "shes my b f f for life"),
@@ -29,6 +30,7 @@ def test_a_digit_is_a_word_in_a_chat(typed: str, said: str) -> None:
         ("u got 2 cats and 4 dogs", "you got two cats and four dogs"),
         ("see u at 4 the latest", "see you at four the latest"),
         ("We gave 2 the prize.", "we gave two the prize"),
+        ("2 cups for me", "two cups for me"),
         ("There are 2 big dogs.", "there are two big dogs"),
         ("im in room 4 my dude", "im in room four my dude"),
     ],
