@@ -33,7 +33,8 @@ NUMBERED: dict[str, str] = {
             lines ll
             opus Op op
             table Tbl
-            appendix App
+            appendix App app
+            issue Iss iss
             book Bk bk
             clause Cl cl
             flight Flt

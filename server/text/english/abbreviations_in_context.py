@@ -8,7 +8,7 @@ from server.text.english import numbers
 from server.text.english.abbreviation_words import NUMBERED
 from server.text.english.rules import Rule, alternatives, first_words, rule
 
-_LETTERED_WORDS = "bldg apt rm Bldg Apt Ste Rm Fig App Tbl Para Bk Sch".split()
+_LETTERED_WORDS = "app fig bldg apt rm Bldg Apt Ste Rm Fig App Tbl Para Bk Sch".split()
 _LETTERED = rf"(?<![\w.])(?P<word>{alternatives(_LETTERED_WORDS)})\.?[ ](?=[A-Z](?![\w'’]|\.\w))"
 """Bldg. B."""
 _LAUNDRY = r"""
@@ -18,6 +18,10 @@ _LAUNDRY = r"""
 _PUBLIC_LAW = r"(?<![\w.])Pub\.[ ]?L\.(?:[ ]No\.)?[ ](?P<congress>\d{2,3})[-–](?P<law>\d{1,3})(?!\w)"
 """Pub. L. 117-58."""
 _ADMISSION = r"\b(?P<word>[Aa])dm\.?(?=[ ](?:fees?|prices?|charges?|costs?|tickets?|is|only|[$€£])|:[ ]?[$€£\d])"
+_APPROXIMATE = r"""
+    (?<![\w.]) (?P<word>[Aa])pprox\.?
+    (?=[ ](?:no\.|number|size|costs?|date|location|value|age|weight|length|price|total)(?!\w))
+"""
 _CATEGORY = r"""
     (?: (?<=^) | (?<=[:,(][ ]) | (?<=\ba[ ]) | (?<=\bto[ ]) ) (?P<word>[Cc])at\.? (?=[ ][1-6](?![\w.]\w|\w))
 """
@@ -44,6 +48,10 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])hum\.(?=[ ]\d)", "humidity", ("hum",)),
     rule(r"(?<=\b[Tt]he[ ])co\.(?=[ ][a-z]|'s)", "company", ("co",)),
     rule(r"(?<![\w.])(?P<word>[Ww])k\.?(?=[ ]\d{1,2}(?!\w))", r"\g<word>eek", ("wk",)),
+    rule(_APPROXIMATE, r"\g<word>pproximate", ("approx",)),
+    rule(r"(?<=\d[ ])\(est\.?\)", "(estimated)", ("est",)),
+    rule(r"(?<=\d(?:st|nd|rd|th)[ ])B[Nn]\.", "Battalion", ("bn",)),
+    rule(r"(?<![\w.&])(?<!&[ ])Co\.(?=[ ][A-M](?![\w.']))", "Company", ("co",)),
     rule(_CATEGORY, r"\g<word>ategory", ("cat",)),
     rule(r"(?<=\bgg[ ])wp(?!\w)", "well played", ("wp",)),
     rule(r"(?<![\w.])(?P<word>[Pp])op\.(?=[ ](?:density|growth|of[ ]\d))", r"\g<word>opulation", ("pop",)),

@@ -9,7 +9,7 @@ from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
 STREETS = "St Ave Rd Blvd Dr Ln Ct Pl Way Street Avenue Road Boulevard Drive Lane Court Place".split()
-NTH = r"\d{1,3}(?:st|nd|rd|th)"
+NTH = r"\d{1,3}(?:st|nd|rd|th|ST|ND|RD|TH)"
 _NUMBER = rf"""
     (?<![\w.,$€£/\-]) \d{{3,4}}
     (?= (?:[ ](?:[NSEW]|[NS][EW])\.?)? (?:[ ][A-Z][a-z]+|[ ]{NTH}){{1,3}} [ ](?:{"|".join(STREETS)})\b )

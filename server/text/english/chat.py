@@ -29,7 +29,7 @@ _SO_MUCH = r"(?P<before>\b(?i:thx|thanks|ily|ty|(?:love|miss|hate)[ ](?:u|you|hi
 _SEE_YOU = r"(?<![\w.])(?P<see>[Cc])[ ](?P<you>u|ya|you)(?![\w.'/]|[ ][a-z]\b)"
 """c u tmrw."""
 _ARE = r"""
-    \b (?P<before>(?i:you|we|they|ppl|people|these|those|what|where|how|why|who|y|u|yall|y'all|guys|things)[ ])
+    \b (?P<before>(?i:you|we|they|ppl|people|these|those|what|where|how|why|who|y|u|yall|y'all|guys|things)[ ](?:2[ ])?)
     r (?=[ ][a-z2]|[?!.]*$)
   | (?:(?<=^)|(?<=[.?!,][ ])) (?P<r>[Rr]) (?=[ ](?:we|they|you|u|these|those|yall|the|my)[ ])
 """
@@ -49,11 +49,16 @@ _HOMEWORK = r"""
       | (?<!\w)(?=hw[ ](?:due|help|tonight|answers|assignment)\b) ) hw (?!\w)
 """
 """hw due tmrw."""
+_AND = r"""
+    \b (?P<before>(?:me|u|you|him|her|us|mom|dad|rock|mac|drum|fish|surf|burgers?|salt|peace|b/f|bf|come|go|try|nice
+      |here|now|up|out|chips|wine|dine|cut|pick)[ ]) n (?=[ ][a-z])
+"""
+"""me n u, mac n cheese."""
 _MORNING = r"^(?P<good>[Gg])m(?=[!,.]|[ ](?:all|everyone|u|love|babe|guys|fam|bb)\b|\s*$)"
 _NOT_MUCH = r"(?:(?<=^)|(?<=[.?!,][ ]))(?P<n>[Nn])m(?=[ ](?:u|you|just|hbu|wbu)\b|[,.?!]|\s*$)"
 """wyd? nm u?"""
 _BE = r"""
-    (?P<before>\b(?:will|to|gonna|(?<=')ll|can|must|should|might|wont|dont|cant|lets)[ ]|(?<=[,.!?][ ]))b
+    (?P<before>\b(?:will|to|gonna|imma|ima|(?<=')ll|can|must|should|might|wont|dont|cant|lets)[ ]|(?<=[,.!?][ ]))b
     (?= [ ](?:there|here|back|at|in|on|the|a|ok|okay|fun|late|l8|home|gone|good|great|nice|ready|sure|able|my|ur|so|mad
       |sad|safe|careful)\b )
 """
@@ -89,6 +94,8 @@ RULES: tuple[Rule, ...] = (
     rule(_SEE_YOU, lambda match: f"{'See' if match['see'] == 'C' else 'see'} you", "lone letter"),
     rule(_ARE, _are, "lone letter"),
     rule(_WHY, lambda match: "Why" if match["y"] == "Y" else "why", "lone letter"),
+    rule(_AND, r"\g<before>and", ("n",)),
+    rule(r"(?<=[.,!][ ])tia(?=[!.]*\s*$)", "thanks in advance", ("tia",)),
     rule(_MORNING, r"\g<good>ood morning", ("gm",)),
     rule(r"(?P<before>\b(?i:im|i'm|is|are|all|its|v|so|very|r|was)[ ])gd(?![\w.]\w|\w)", r"\g<before>good", ("gd",)),
     rule(_HOMEWORK, r"\g<before>homework", ("hw",)),

@@ -8,7 +8,7 @@ from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
 _VERBS = (
-    "ask|be|bring|buy|call|check|clean|come|cook|dance|do|drink|drive|eat|fight|find|finish|fix|forget|get|give|go|hang|have|hear"
+    "ask|be|bring|buy|c|call|check|clean|come|cook|dance|do|drink|drive|eat|fight|find|finish|fix|forget|get|give|go|hang|have|hear"
     "|help|join|keep|know|learn|leave|let|listen|live|lose|make|meet|miss|move|party|pay|pick|play|put|read|run|say|see|send|show"
     "|sing|sit|sleep|start|stay|stop|study|swim|take|talk|tell|text|think|travel|try|turn|use|visit|wait|walk|watch|wear|work|write"
 )
@@ -81,6 +81,7 @@ _TOO_FOR = rf"""
 """2 cute 4 words."""
 
 RULES: tuple[Rule, ...] = (
+    rule(r"^2(?=[ ]be[ ](?:honest|fair|sure|clear)\b)", "to", "2"),
     rule(_TOO_FOR, r"too \g<much> for", "2"),
     rule(_TOO, _too, "2"),
     rule(_TO, _to, "2"),

@@ -52,7 +52,11 @@ CHAT: dict[str, str] = {
     "ptal": "please take a look",
     "hth": "hope that helps",
     "wrt": "with respect to",
-    "wym": "what do you mean",
+    "wym": "what you mean",
+    "wtg": "way to go",
+    "ik": "I know",
+    "ftr": "for the record",
+    "soz": "sorry",
     "hbd": "happy birthday",
     "kthx": "okay thanks",
     "gj": "good job",
@@ -141,6 +145,8 @@ SOUNDS: dict[str, str] = {
     "any1": "anyone",
     "every1": "everyone",
     "no1": "no one",
+    "n00b": "noob",
+    "n00bs": "noobs",
     "some1": "someone",
     "h8": "hate",
     "gr8ful": "grateful",
@@ -167,5 +173,6 @@ LOWER_ACRONYMS = """
     tv tvs cd cds dvd dvds pc pcs usb cc html css url urls api apis gpu gpus cpu cpus pdf pdfs sql http https
     ssh npm gps atm dj djs mri dna faq faqs sms mp3 hdmi leds lcd rgb vpn isp ceo cfo cto nba nfl fbi cia
     usa uk ussr eu gdp vip js np pd df db ui ux vm qa bff bffs rsvp pov pto eod
+    gpa tmi tgif phd mba nyc llm llms gpt iq suv suvs hq kpi kpis roi cpr adhd ptsd bbc hbo nhs irs dmv
 """.split()
 """Acronyms that people also write in lower case, and that are not words."""

@@ -91,7 +91,7 @@ _COMPACT = (
     r"(?<![\w.,$\-/#])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?![\w\-/]|[.,]\d)"
 )
 _FISCAL = r"(?<!\w)(?P<name>FY|fy|H[12](?=[ ']|20)|Q[1-4])[ ]?'?(?P<year>(?:20)?\d\d)(?!\w)"
-_CENTURY = r"(?<=\d(?:st|nd|rd|th)[ ])[cC]\."
+_CENTURY = r"(?<=\d(?:st|nd|rd|th)[ -])[cC]\."
 _DENOMINATORS = (16, 32, 64)
 _MEASURED_BEFORE = lazy(r"\b(?:is|was|reads?|at|about|only)[ ]$")
 _COUNT_BEFORE = lazy(r"\b(?:HP|MP|XP|SP|(?i:health|mana|score|progress|step|page|lesson|level|attempt)):? $")

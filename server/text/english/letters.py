@@ -21,6 +21,7 @@ _CODAS = frozenset(
     ll lls lm lms lp lps ls lt lts lth mb mbs mn mp mps mph mpt ms mpts nch nd nds ng ngs ngst ngth ngths nk nks
     nn ns nt nth nths nts ph phs pp ps pt pts rb rbs rc rch rd rds rf rfs rg rge rk rks rl rld rlds rls rm rms
     rn rns rp rps rr rs rst rsts rt rts rth rths rve sh shed sk sks sm sms sp sps ss st sts tch th ths thm tt ts
+    bbs cht dds fth fths ggs gns hms hn lb lch lft ln lph lsh ltz nns nx pps pth pths rnt rrs rsh rtz wt wts xth
     tz wd wds wl wls wn wns wk wks ws wth wths wds xt xts zz
     """.split()
 )

@@ -106,6 +106,7 @@ RULES = Rules(
     *plain_numbers.RULES,
     *keys.RULES,
     *symbols.RULES,
+    *tidy.QUOTES,
     *capitals.RULES,
     *tidy.RULES,
 )

@@ -54,13 +54,14 @@ _AFTER_PLACE: dict[str, str] = _CERTAIN | {
 """States after the name of a place and a comma. Elsewhere some are words or other abbreviations."""
 SHORT_STATES = frozenset(name.lower() for name in _CERTAIN)
 _PLACE = r"""
-    (?: (?<=[a-z],[ ]) | (?<=[a-z]\.,[ ]) | (?<=,[ ]&[ ]) | (?<=,[ ]and[ ]) | (?<=\([RDI]-) | (?<=,[ ][RDI]-) )
+    (?: (?<=[a-z],[ ]) | (?<=[a-z]\.,[ ]) | (?<=,[ ]&[ ]) | (?<=,[ ]and[ ]) | (?<=\([RDI]-) | (?<=,[ ][RDI]-)
+      | (?<=\bUniv\.[ ]of[ ]) | (?<=\bUniversity[ ]of[ ]) )
 """
 _STATE = rf"""
     {_PLACE} (?P<placed>{alternatives(_AFTER_PLACE)})\. (?=\s*(?:$|[,;:)\d]|[a-z]|[A-Z]|&))
   | (?<![\w.'-]) (?P<certain>{alternatives(_CERTAIN)})\. (?!\w)
 """
-_PLACE_BEFORE = lazy(r"(?:\b[A-Z][\w.'-]*,[ ](?:&[ ]|and[ ])?|[(,][ ]?[RDI]-)$")
+_PLACE_BEFORE = lazy(r"(?:\b[A-Z][\w.'-]*,[ ](?:&[ ]|and[ ])?|[(,][ ]?[RDI]-|\bUniv(?:\.|ersity) of )$")
 _DISTRICT_ZIP = r"(?<=\b[A-Z]\.[A-Z]\.[ ])(?P<zip>\d{5})(?![\w-]|[.,]\d)"
 """Washington, D.C. 20500."""
 

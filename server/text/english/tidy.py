@@ -48,7 +48,6 @@ def _numbered(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_QUOTED, _quoted, "'"),
     rule(r"``|''", '"', ("``", "''")),
     rule(r'(?<=\w)"(?=\w)', " ", '"'),
     rule(r"(?<=\w),(?=\w)", ", ", ","),
@@ -57,6 +56,9 @@ RULES: tuple[Rule, ...] = (
     rule(_OPENING, ", ", tuple("([{")),
     rule(_CLOSING, ",", tuple(")]}")),
 )
+
+QUOTES: tuple[Rule, ...] = (rule(_QUOTED, _quoted, "'"),)
+"""Run before capitals: the words of 'AI' are looked for without quotation marks."""
 
 EARLY: tuple[Rule, ...] = (rule(_NUMBERED, _numbered, "("),)
 

@@ -36,6 +36,29 @@ _SISTER = rf"(?<![\w.])Sr\.?(?=[ ](?:{_NUNS})\b)"
 _NAME_BEFORE = lazy(r"[A-Z][a-z]+,? $")
 
 
+_FIRST = {
+    "Lt": "Lieutenant",
+    "Atty": "Attorney",
+    "Maj": "Major",
+    "Brig": "Brigadier",
+    "Surg": "Surgeon",
+    "Sgt": "Sergeant",
+}
+_SECOND = {"Gov": "Governor", "Gen": "General", "Col": "Colonel", "Cmdr": "Commander", "Maj": "Major"}
+_PAIR = rf"(?<![\w.])(?P<first>{'|'.join(_FIRST)})\.[ ](?P<second>{'|'.join(_SECOND)})\.(?!\w)"
+"""Two titles of one person: the Lt. Gov. spoke."""
+_OFFICERS = "sgt lt capt gov sen prof pres det supt cmdr adm cpl rev".split()
+_OFFICER = rf"""
+    (?P<before>\b(?i:the|a|our|my|his|her|former|1st|2nd)[ ])
+    (?P<word>{"|".join((*_OFFICERS, *map(str.capitalize, _OFFICERS)))})\. (?=[ ][a-z]|'s)
+"""
+"""An officer without a name: the Sgt. left."""
+
+
+def _pair(match: re.Match[str]) -> str:
+    return f"{_FIRST[match['first']]} {_SECOND[match['second']]}{stop_after_name(match)}"
+
+
 def _title(match: re.Match[str]) -> str:
     word = match["word"] or match["bare"]
     if word in ("Sec", "Pt", "Fr", "Br", "Det", "Rep") and match.start() and match.string[match.start() - 1].isdigit():
@@ -81,6 +104,9 @@ RULES: tuple[Rule, ...] = (
         lambda match: TITLES[match["word"]],
         ("sgt", "pvt", "pfc"),
     ),
+    rule(_PAIR, _pair, ("gov", "gen", "col", "cmdr", "maj")),
+    rule(r"(?<!\w)Rt\.?[ ]Rev\b\.?", "Right Reverend", ("rt",)),
+    rule(_OFFICER, lambda match: match["before"] + TITLES[match["word"].capitalize()].lower(), first_words(_OFFICERS)),
     rule(r"(?<!\w)Rt\.?[ ]Hon\b\.?", "Right Honorable", ("rt",)),
     rule(r"(?<!\w)Prof\.(?=[ ]of\b)", "Professor", ("prof",)),
     rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), first_words(_UPPER_TITLES)),

@@ -83,3 +83,33 @@ def test_references_courses_and_lives(typed: str, said: str) -> None:
 )
 def test_letters_and_words_before_numbers(typed: str, said: str) -> None:
     assert words(spoken(typed, "english").text) == said
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("The Lt. Gov. & the Atty. Gen. spoke.", "the lieutenant governor and the attorney general spoke"),
+        ("the 1st Sgt. left", "the first sergeant left"),
+        ("the Rt. Rev. Msgr. O'Hara", "the right reverend monsignor ohara"),
+        ("Co. C, 2nd Bn.", "company c second battalion"),
+        ("Smith & Co. A new start", "smith and company a new start"),
+        ("300 (est.)", "three hundred estimated"),
+        ("Approx. no. of seats: 40", "approximate number of seats forty"),
+        ("Vol. 2, Iss. 3, app. B", "volume two issue three appendix b"),
+    ],
+)
+def test_titles_without_a_name_and_in_pairs(typed: str, said: str) -> None:
+    assert words(spoken(typed, "english").text) == said
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("'AI Won't Kill Us,' he says", "a i wont kill us he says"),
+        ("N.J. GOV. SIGNS THE FIFTH BILL", "n j governor signs the fifth bill"),
+        ("3-ALARM FIRE ON W. 42ND ST.", "three alarm fire on west forty second street"),
+        ("BYOB! The AARP and the EEOC", "b y o b the a a r p and the e e o c"),
+    ],
+)
+def test_quoted_and_ordinary_words_in_capitals(typed: str, said: str) -> None:
+    assert words(spoken(typed, "english").text) == said

@@ -12,6 +12,9 @@ from .readings import words
     [
         ("dont b l8 2 class", "dont be late to class"),
         ("yall r 2 funny", "yall are too funny"),
+        ("cant w8 2 c u!!", "cant wait to see you"),
+        ("u 2 r cute 2gether, imma b l8", "you two are cute together imma be late"),
+        ("2 be honest idc, me n u", "to be honest i dont care me and you"),
         ("2 cute 4 words", "too cute for words"),
         ("love u 2!", "love you too"),
         ("same here tbh, nothing 2 do", "same here to be honest nothing to do"),
