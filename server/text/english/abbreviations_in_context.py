@@ -22,6 +22,8 @@ _APPROXIMATE = r"""
     (?<![\w.]) (?P<word>[Aa])pprox\.?
     (?=[ ](?:no\.|number|size|costs?|date|location|value|age|weight|length|price|total)(?!\w))
 """
+_MEDICAL = r"(?<![\w.])(?P<word>[Mm])ed\.(?=[ ](?:school|student|degree|exam|records?|staff|center|bills?)\b)"
+_MEDIUM = r"(?<![\w.])(?P<word>[Mm])ed\.(?=[ ](?:heat|fries|size|rare|onions?|eggs?|shirt|coffee|pizza)\b)"
 _CATEGORY = r"""
     (?: (?<=^) | (?<=[:,(][ ]) | (?<=\ba[ ]) | (?<=\bto[ ]) ) (?P<word>[Cc])at\.? (?=[ ][1-6](?![\w.]\w|\w))
 """
@@ -48,6 +50,13 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])hum\.(?=[ ]\d)", "humidity", ("hum",)),
     rule(r"(?<=\b[Tt]he[ ])co\.(?=[ ][a-z]|'s)", "company", ("co",)),
     rule(r"(?<![\w.])(?P<word>[Ww])k\.?(?=[ ]\d{1,2}(?!\w))", r"\g<word>eek", ("wk",)),
+    rule(_MEDICAL, r"\g<word>edical", ("med",)),
+    rule(_MEDIUM, r"\g<word>edium", ("med",)),
+    rule(r"(?<![\w.])Term\.(?=[ ]\d(?!\w))", "Terminal", ("term",)),
+    rule(r"(?<![\w.])Ct\.(?=[ ]of[ ])", "Court", ("ct",)),
+    rule(r"(?<![\w.])Pop\.(?=[ ]\()", "Population", ("pop",)),
+    rule(r"(?<![\w.])Sen\.[ ]Maj\.[ ](?:Ldr\.|Leader)", "Senate Majority Leader", ("maj",)),
+    rule(r"(?<![\w.])WW[ ](?=I{1,2}(?!\w))", "World War ", "WW "),
     rule(_APPROXIMATE, r"\g<word>pproximate", ("approx",)),
     rule(r"(?<=\d[ ])\(est\.?\)", "(estimated)", ("est",)),
     rule(r"(?<=\d(?:st|nd|rd|th)[ ])B[Nn]\.", "Battalion", ("bn",)),

@@ -63,12 +63,13 @@ _BE = r"""
       |sad|safe|careful)\b )
 """
 """will b there."""
-_WITH = r"(?<=[a-z][ ])w(?=[ ](?:my|the|a|an|me|u|you|him|her|us|them|his|your|ur|this|that|these|our|some)\b)"
+_WITH = r"(?<=[a-z][ ])w(?=[ ](?:my|dat|the|a|an|me|u|you|him|her|us|them|his|your|ur|this|that|these|our|some)\b)"
 """stay w me."""
 _YOU_ARE = r"""
     (?<![\w.']) (?P<you>[Uu])r (?=[ ](?: the[ ](?:best|worst|one|only|man|greatest|cutest|sweetest|bomb)
       |so|not|welcome|an?|my|such|always|just|really|gonna|going|too|right|wrong|amazing|awesome|late|funny|cute|crazy
-      |being|making|doing|getting|coming|kidding|invited|looking|supposed|on[ ](?:your|ur) )\b)
+      |being|making|doing|getting|coming|kidding|invited|looking|supposed|free|the[ ]goat|killing|driving
+      |on[ ](?:your|ur) )\b)
 """
 """ur so funny. Before a noun, "ur" is "your"."""
 
@@ -94,7 +95,7 @@ RULES: tuple[Rule, ...] = (
     rule(_SEE_YOU, lambda match: f"{'See' if match['see'] == 'C' else 'see'} you", "lone letter"),
     rule(_ARE, _are, "lone letter"),
     rule(_WHY, lambda match: "Why" if match["y"] == "Y" else "why", "lone letter"),
-    rule(_AND, r"\g<before>and", ("n",)),
+    rule(_AND, r"\g<before>and", " n "),
     rule(r"(?<=[.,!][ ])tia(?=[!.]*\s*$)", "thanks in advance", ("tia",)),
     rule(_MORNING, r"\g<good>ood morning", ("gm",)),
     rule(r"(?P<before>\b(?i:im|i'm|is|are|all|its|v|so|very|r|was)[ ])gd(?![\w.]\w|\w)", r"\g<before>good", ("gd",)),

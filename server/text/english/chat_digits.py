@@ -42,6 +42,7 @@ _NUMBER_BEFORE = (
 _CHAT_TO = (
     rf"\b(?P<before>(?!(?:{_NUMBER_BEFORE})[ ])[a-z][a-z\d']*[ ])2(?=[ ](?:{_VERBS}|{_PLACES}|{_PERSONS}|{_OWNERS})\b)"
 )
+_PLUS_ONE_FOR = r"(?<=\+1[ ])4(?=[ ](?:the|my|ur|a|this|that)\b)"
 _CHAT_FOR = rf"""
     \b (?P<before>(?!(?:{_NUMBER_BEFORE})[ ])[a-z][a-z\d']*[ ]) 4
     (?= [ ](?: {_PERSONS}|{_OWNERS}|life|real|sure|now|once|dinner|lunch|breakfast|class|work|school|xmas|christmas
@@ -54,7 +55,8 @@ _ADJECTIVES = (
 _TOO = rf"""
     \b (?P<before>(?i:r|are|is|was|were|im|i'm|ur|your|youre|you're|way|its|it's|thats|be|b)[ ]) 2
     (?= [ ](?:{_ADJECTIVES})\b )
-  | \b (?P<person>(?i:me|u|you|him|her|them|us)[ ]) 2 (?=[.!?]*(?:$|[ ](?:lol|haha|xx?|<3)))
+  | \b (?P<person>(?i:me|u|you|him|her|them|us)[ ]) 2
+    (?=[.!?]*(?:$|[ ]<3|[ ](?:lol|haha|xx?|bae|babe|mom|dad|bro|sis|baby|bb|hun)\b))
 """
 
 
@@ -81,13 +83,14 @@ _TOO_FOR = rf"""
 """2 cute 4 words."""
 
 RULES: tuple[Rule, ...] = (
-    rule(r"^2(?=[ ]be[ ](?:honest|fair|sure|clear)\b)", "to", "2"),
-    rule(_TOO_FOR, r"too \g<much> for", "2"),
-    rule(_TOO, _too, "2"),
-    rule(_TO, _to, "2"),
-    rule(_FOR, "for", "4"),
-    rule(_FOR_THEM, lambda match: f"{match['before'] or match['thanks']}for", "4"),
-    rule(_CHAT_TO, lambda match: _in_chat("to", match), "2"),
-    rule(_CHAT_FOR, lambda match: _in_chat("for", match), "4"),
+    rule(r"^2(?=[ ]be[ ](?:honest|fair|sure|clear)\b)", "to", "lone digit"),
+    rule(_PLUS_ONE_FOR, "for", "+1 4"),
+    rule(_TOO_FOR, r"too \g<much> for", "lone digit"),
+    rule(_TOO, _too, "lone digit"),
+    rule(_TO, _to, "lone digit"),
+    rule(_FOR, "for", "lone digit"),
+    rule(_FOR_THEM, lambda match: f"{match['before'] or match['thanks']}for", "lone digit"),
+    rule(_CHAT_TO, lambda match: _in_chat("to", match), "lone digit"),
+    rule(_CHAT_FOR, lambda match: _in_chat("for", match), "lone digit"),
 )
 """Run before numbers are put into words, and before the letters that show a chat."""

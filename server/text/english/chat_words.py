@@ -54,6 +54,8 @@ CHAT: dict[str, str] = {
     "wrt": "with respect to",
     "wym": "what you mean",
     "wtg": "way to go",
+    "ttys": "talk to you soon",
+    "wats": "what's",
     "ik": "I know",
     "ftr": "for the record",
     "soz": "sorry",
@@ -173,6 +175,6 @@ LOWER_ACRONYMS = """
     tv tvs cd cds dvd dvds pc pcs usb cc html css url urls api apis gpu gpus cpu cpus pdf pdfs sql http https
     ssh npm gps atm dj djs mri dna faq faqs sms mp3 hdmi leds lcd rgb vpn isp ceo cfo cto nba nfl fbi cia
     usa uk ussr eu gdp vip js np pd df db ui ux vm qa bff bffs rsvp pov pto eod
-    gpa tmi tgif phd mba nyc llm llms gpt iq suv suvs hq kpi kpis roi cpr adhd ptsd bbc hbo nhs irs dmv
+    gpa idgaf tmi tgif phd mba nyc llm llms gpt iq suv suvs hq kpi kpis roi cpr adhd ptsd bbc hbo nhs irs dmv
 """.split()
 """Acronyms that people also write in lower case, and that are not words."""

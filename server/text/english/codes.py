@@ -44,7 +44,7 @@ _ERRORS = r"""
 """
 """404 and 503 errors."""
 _DASHED_NUMBER = r"""
-    (?P<label>\b(?i:acct|account|tax[ ]id|ein|policy|member[ ]id)\.?[ ]?)(?P<cue>\#[ ]?)?
+    (?P<label>\b(?i:acct|account|tax[ ]id|ein|policy|member[ ]id)\.?(?:[ ](?:[Nn]o\.|number))?[ ]?)(?P<cue>\#[ ]?)?
     (?P<digits>\d+(?:-\d+)+) (?![\w\-])
 """
 """Acct # 0012-3345-88."""

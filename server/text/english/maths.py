@@ -183,7 +183,7 @@ _MARK_NAMES = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar"}
 _LESS = r"(?<![\w'.\-])(?:(?P<letter>[nx])-(?P<number>[1-9])|(?P<index>[ik])-(?P<small>[12]))(?![\w\-]|\.\d)"
 """n-1. Of other letters, "k-9" is a name."""
 _FACTORIAL = r"""
-    (?<![\w'.]) (?:(?P<letter>[nkm])!(?=[ ](?:[a-z]|[-+*/=<>≈]))|(?P<number>[1-9]\d?)!(?=[ ](?:is|equals|has)[ ]\d))
+    (?<![\w'./]) (?:(?P<letter>[nkm])!(?=[ ](?:[a-z]|[-+*/=<>≈]))|(?P<number>[1-9]\d?)!(?=[ ](?:is|equals|has)[ ]\d))
 """
 """n! grows, 5! is 120."""
 _FUNCTIONS = {"sin": "sine", "cos": "cosine", "tan": "tangent"}

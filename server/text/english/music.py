@@ -33,7 +33,7 @@ _KEY = r"""
 """
 """in Bb, key of F#m."""
 _CATALOG = r"""
-    (?<!\w) (?P<catalog>K|KV|BWV|RV|D|Hob|HWV|Op|WoO)\.?[ ] (?P<number>\d{3,4}) (?![\w%]|[.,]\d)
+    (?<![\w.]) (?P<catalog>K|KV|BWV|RV|HWV|Op|WoO)\.?[ ] (?P<number>\d{3,4}) (?![\w%]|[.,]\d)
 """
 """The number of a work: K. 525, BWV 1007."""
 _CATALOGS = frozenset(("KV", "BWV", "RV", "HWV", "WoO"))
@@ -77,7 +77,7 @@ def _catalog(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(_PROGRESSION, _progression, ("-V", "–V", "-v", "–v", "-I", "–I", "-i", "–i")),
     rule(_CHORDS, _chords, tuple(f"{note}{kind}" for note in "ABCDEFG" for kind in ("m", "7", "maj", "sus", "b", "#"))),
-    rule(_KEY, _key, ("b", "#", "♭", "♯", "in", "key", "tuned")),
-    rule(_CATALOG, _catalog, ("K. ", "KV ", "BWV ", "RV ", "HWV ", "D. ", "Op. ", "WoO ")),
+    rule(_KEY, _key, ("Ab", "Bb", "Db", "Eb", "Gb", "#", "♭", "♯")),
+    rule(_CATALOG, _catalog, ("K. ", "KV ", "BWV ", "RV ", "HWV ", "Op. ", "WoO ")),
 )
 """Run before codes, Roman numerals and ranges of letters."""

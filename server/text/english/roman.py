@@ -67,7 +67,7 @@ _OXIDATION = r"(?<=[a-z])\((?P<roman>I{1,3}|IV|VI{0,2})\)"
 """The charge of an ion: iron(III)."""
 _LONG = r"(?<![\w'\-.])(?:X{1,2}I{2,3}|VI{2,3}|X{1,2}VI{0,3}|X{1,2}I[VX]|XXI)(?![\w'\-])(?<!\bXV)"
 """A numeral of three and more letters that stands alone: XVI."""
-_SMALL = r"(?:I{1,3}|IV|VI{0,3}|IX|X{1,2}I{0,3})"
+_SMALL = r"(?:I{1,3}|IV|VI{0,3}|IX|X{1,2}(?:I[VX]|VI{0,3}|I{0,3}))"
 _LISTED = rf"""
     (?<![\w.'–\-]) (?P<first>{_SMALL}) (?P<others>(?:,[ ]{_SMALL}(?!\w)){{0,8}})
     (?P<link>,?[ ](?:and|or|&)[ ]) (?P<last>{_SMALL}) (?![\w'–\-])
@@ -98,6 +98,9 @@ LISTED = frozenset("ii iii iv vi vii viii ix".split())
 """Roman numerals before the items of a list, apart from those that are single letters. They end no sentence."""
 _ITEM = rf"(?:(?<=^)|(?<=[.!?:;][ ]))(?P<roman>i|{'|'.join(sorted(LISTED))})\.[ ](?=[\"'(]?[A-Z\d])"
 """i. Tea. ii. Milk."""
+
+
+_MONARCH_BEFORE = lazy(rf"\b(?:{'|'.join(MONARCHS)}) $")
 
 
 def value(text: str) -> int:
@@ -167,7 +170,10 @@ def _listed(match: re.Match[str]) -> str:
         return match[0]
     if all(len(numeral) == 1 or set(numeral) == {"X"} for numeral in numerals):
         return match[0]
-    *words, last = (numbers.cardinal(value(numeral)) for numeral in numerals)
+    if _MONARCH_BEFORE.search(match.string, 0, match.start()):
+        *words, last = (f"the {numbers.ordinal(value(numeral))}" for numeral in numerals)
+    else:
+        *words, last = (numbers.cardinal(value(numeral)) for numeral in numerals)
     return f"{', '.join(words)}{match['link'].replace('&', 'and')}{last}"
 
 

@@ -14,6 +14,7 @@ FEATURES = {
     "digit": lazy(r"\d"),
     "two digits": lazy(r"\d\d"),
     "three digits": lazy(r"\d\d\d"),
+    "lone digit": lazy(r"(?<![\w.,$€£:/-])[24](?![.,:/%-]?\w)"),
     "digit-": lazy(r"\d[^\W\d]{0,3}\.?[ ]?[-–—]"),
     "-digit": lazy(r"[-–+−±~][$€£]?[.\d]"),
     "digit/": lazy(r"\d/\d"),

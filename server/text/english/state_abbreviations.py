@@ -26,6 +26,8 @@ _CERTAIN: dict[str, str] = {
 }
 """States whose abbreviation is no word."""
 _AFTER_PLACE: dict[str, str] = _CERTAIN | {
+    "Cal": "California",
+    "Penn": "Pennsylvania",
     "Ark": "Arkansas",
     "Del": "Delaware",
     "Ga": "Georgia",
@@ -59,6 +61,8 @@ _PLACE = r"""
 """
 _STATE = rf"""
     {_PLACE} (?P<placed>{alternatives(_AFTER_PLACE)})\. (?=\s*(?:$|[,;:)\d]|[a-z]|[A-Z]|&))
+  | (?<![\w.'-]) (?P<listed>Cal|Ore|Tex|Wash|Mass|Penn|Nev|Mont)\. (?=[ ](?:and|or|&)[ ][A-Z])
+  | (?<=[a-z]\.[ ]and[ ]) (?P<last>Cal|Ore|Tex|Wash|Mass|Penn|Nev|Mont)\. (?=[ ][a-z]|[.,])
   | (?<![\w.'-]) (?P<certain>{alternatives(_CERTAIN)})\. (?!\w)
 """
 _PLACE_BEFORE = lazy(r"(?:\b[A-Z][\w.'-]*,[ ](?:&[ ]|and[ ])?|[(,][ ]?[RDI]-|\bUniv(?:\.|ersity) of )$")
@@ -71,7 +75,7 @@ def _state(match: re.Match[str]) -> str:
     placed = match["placed"]
     if placed and placed not in _CERTAIN and not _PLACE_BEFORE.search(match.string, 0, match.start()):
         return match[0]
-    name = _AFTER_PLACE[match["placed"] or match["certain"]]
+    name = _AFTER_PLACE[placed or match["listed"] or match["last"] or match["certain"]]
     return name if match.string[match.end() :].strip() else f"{name}."
 
 

@@ -46,6 +46,7 @@ _SIMPLE: dict[str, str] = {
     "∪": "union",
     "⊂": "subset of",
     "∅": "the empty set",
+    "∘": "composed with",
     "∀": "for all",
     "∃": "there exists",
     "¬": "not",

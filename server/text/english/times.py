@@ -43,7 +43,10 @@ _MIXED_RANGE = rf"""
     (?![\w:%/] | [.,]\d | -\d | [ ]?[AaPp]\.?[Mm])
 """
 """9-5:30."""
-_MILITARY_RANGE = r"(?<![\w.:,$£€/\-])(?P<start>0\d[0-5]\d)[ ]?[-–][ ]?(?P<end>[0-2]\d[0-5]\d)(?![\w\-])"
+_MILITARY_RANGE = r"""
+    (?<![\w.:,$£€/\-]) (?P<start>0\d[0-5]\d)[ ]?[-–][ ]?(?P<end>[0-2]\d[0-5]\d) (?![\w\-])
+  | (?<![\w.:,$£€/\-]) (?P<first>[0-2]\d[0-5]\d)[ ]?[-–][ ]?(?P<last>[0-2]\d[0-5]\d) [ ]?(?:hrs|hours|h)\b
+"""
 """0900-1730."""
 _OCLOCK = r"(?<![\w.:,])(?P<hour>\d{1,2})[ ]?o['’ ]?[ ]?clock\b"
 _DOTTED_TIME = r"(?:1[0-2]|0?[1-9])\.[0-5]\d"
@@ -272,6 +275,8 @@ def _mixed_range(match: re.Match[str]) -> str:
 
 
 def _military_range(match: re.Match[str]) -> str:
+    if match["last"]:
+        return f"{_four(match['first'])} to {_four(match['last'])} hours"
     return f"{_four(match['start'])} to {_four(match['end'])}"
 
 

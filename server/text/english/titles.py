@@ -104,6 +104,11 @@ RULES: tuple[Rule, ...] = (
         lambda match: TITLES[match["word"]],
         ("sgt", "pvt", "pfc"),
     ),
+    rule(
+        r"(?<![\w.])(?P<word>Capt|Sgt|Lt|Pres|Gov|Prof|Gen|Col|Sen)\.(?=[ ](?:and|&)[ ])",
+        lambda match: TITLES[match["word"]],
+        ("capt", "sgt", "lt", "pres", "gov", "prof", "gen", "col", "sen"),
+    ),
     rule(_PAIR, _pair, ("gov", "gen", "col", "cmdr", "maj")),
     rule(r"(?<!\w)Rt\.?[ ]Rev\b\.?", "Right Reverend", ("rt",)),
     rule(_OFFICER, lambda match: match["before"] + TITLES[match["word"].capitalize()].lower(), first_words(_OFFICERS)),

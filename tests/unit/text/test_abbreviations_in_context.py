@@ -113,3 +113,21 @@ def test_titles_without_a_name_and_in_pairs(typed: str, said: str) -> None:
 )
 def test_quoted_and_ordinary_words_in_capitals(typed: str, said: str) -> None:
     assert words(spoken(typed, "english").text) == said
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("Louis XIV, XV and XVI", "louis the fourteenth the fifteenth and the sixteenth"),
+        ("George V or VI?", "george the fifth or the sixth"),
+        ("Types I, II and III", "types one two and three"),
+        ("Gen. Patton in WW II", "general patton in world war two"),
+        ("It fell in A.D. 476.", "it fell in a d four hundred seventy six"),
+        ("1900-2100 hrs", "nineteen hundred to twenty one hundred hours"),
+        ("j/k! short term. 5 years", "just kidding short term five years"),
+        ("Med. fries; med. school", "medium fries medical school"),
+        ("the Cal. and Ore. border", "the california and oregon border"),
+    ],
+)
+def test_kings_wars_and_hours(typed: str, said: str) -> None:
+    assert words(spoken(typed, "english").text) == said

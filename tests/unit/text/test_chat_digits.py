@@ -15,6 +15,8 @@ from .readings import words
         ("cant w8 2 c u!!", "cant wait to see you"),
         ("u 2 r cute 2gether, imma b l8", "you two are cute together imma be late"),
         ("2 be honest idc, me n u", "to be honest i dont care me and you"),
+        ("need a +1 4 the wedding", "need a plus one for the wedding"),
+        ("i luv u 2 bae, wats up w dat", "i luv you too bae whats up with dat"),
         ("2 cute 4 words", "too cute for words"),
         ("love u 2!", "love you too"),
         ("same here tbh, nothing 2 do", "same here to be honest nothing to do"),
