@@ -101,6 +101,7 @@ COMPANIES: dict[str, str] = {
     "Hosp": "Hospital",
     "Inst": "Institute",
     "Acad": "Academy",
+    "Sch": "School",
     "Mts": "Mountains",
     "Mtn": "Mountain",
     "Pk": "Park",

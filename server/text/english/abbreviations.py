@@ -39,7 +39,7 @@ _ALSO_WORDS = frozenset(
 """Abbreviations that are words at the end of a sentence: "Call the ref."."""
 _NEVER_END = frozenset(
     "e.g. i.e. a.k.a. vs. cf. ca. viz. approx. attn. tel. ref. incl. excl. est. orig. avg. min. max. vit. eds. assoc. "
-    "asst. exec. pls. lg. sm. intl. natl. esp.".split()
+    "asst. amer. exec. pls. lg. sm. intl. natl. esp.".split()
 ) | {"tel. no.", "phone no.", "ref. no.", "serial no."}
 """Abbreviations that never end a sentence, even before a capital."""
 _NAME = r"(?=[ ][A-Z])"

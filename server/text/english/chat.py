@@ -26,7 +26,7 @@ _SO_MUCH = r"(?P<before>\b(?i:thx|thanks|ily|ty|(?:love|miss|hate)[ ](?:u|you|hi
 """thx sm!!"""
 
 
-_SEE_YOU = r"(?<![\w.])(?P<see>[Cc])[ ](?P<you>u|ya|you)(?![\w.'/]|[ ][a-z]\b)"
+_SEE_YOU = r"(?<![\w.])(?P<see>[Cc])[ ](?P<you>u|ya)(?![\w.'/]|[ ][a-z]\b)"
 """c u tmrw."""
 _ARE = r"""
     \b (?P<before>(?i:you|we|they|ppl|people|these|those|what|where|how|why|who|y|u|yall|y'all|guys|things)[ ](?:2[ ])?)
@@ -39,10 +39,12 @@ _WHY = r"""
     (?P<y>[Yy]) (?= [ ](?:r|u|you)\b | [ ](?:are|is|do|did|would|cant|wont)[ ](?:u|you|he|she|it|they|we|this)\b )
 """
 """y r u mad."""
+_REASON = r"(?P<before>\b(?i:idk|know|knows|wonder|that'?s)[ ])y(?=[ ](?:but|tho|lol|tbh)\b|[.!?]|\s*$)"
+"""idk y."""
 _FOR_REAL = r"(?<=[a-z][ ])fr(?=[ ]fr\b|[ ](?:tho|though)\b|[.!?]*$)|(?<=\bfr[ ])fr(?!\w)"
 _SEE_YOU_SOON = r"""
     (?<![\w.])(?<!dot[ ]) (?P<see>[Cc])u
-    (?=[ ](?:l8r|later|soon|then|there|at|in|on|tmrw|tomorrow|tonight|2nite|again)\b)
+    (?=[ ](?:l8r|later|soon|then|there|at|in|on|tmrw|tomorrow|tonight|2nite|2moro|2mrw|2morrow|again)\b)
 """
 _HOMEWORK = r"""
     (?P<before> \b(?i:my|our|ur|your|math|do|did|doing|any|no)[ ]
@@ -50,15 +52,16 @@ _HOMEWORK = r"""
 """
 """hw due tmrw."""
 _AND = r"""
-    \b (?P<before>(?:me|u|you|him|her|us|mom|dad|rock|mac|drum|fish|surf|burgers?|salt|peace|b/f|bf|come|go|try|nice
-      |here|now|up|out|chips|wine|dine|cut|pick)[ ]) n (?=[ ][a-z])
+    \b (?P<before>(?:me|u|you|him|her|us|mom|dad|pros|rock|mac|drum|fish|surf|burgers?|salt|peace|b/f|bf|come|go|try
+      |nice|here|now|up|out|chips|wine|dine|cut|pick)[ ]) n (?=[ ][a-z])
 """
 """me n u, mac n cheese."""
 _MORNING = r"^(?P<good>[Gg])m(?=[!,.]|[ ](?:all|everyone|u|love|babe|guys|fam|bb)\b|\s*$)"
 _NOT_MUCH = r"(?:(?<=^)|(?<=[.?!,][ ]))(?P<n>[Nn])m(?=[ ](?:u|you|just|hbu|wbu)\b|[,.?!]|\s*$)"
 """wyd? nm u?"""
 _BE = r"""
-    (?P<before>\b(?:will|to|gonna|imma|ima|(?<=')ll|can|must|should|might|wont|dont|cant|lets)[ ]|(?<=[,.!?][ ]))b
+    (?P<before> \b(?:will|to|gonna|imma|ima|(?<=')ll|can|must|should|might|wont|dont|cant|lets|pls|plz|please|just)[ ]
+      | (?<=[,.!?][ ]) | (?<=^)(?=b[ ](?:safe|careful|good|nice|there|back|ready)\b) ) b
     (?= [ ](?:there|here|back|at|in|on|the|a|ok|okay|fun|late|l8|home|gone|good|great|nice|ready|sure|able|my|ur|so|mad
       |sad|safe|careful)\b )
 """
@@ -67,11 +70,15 @@ _WITH = r"(?<=[a-z][ ])w(?=[ ](?:my|dat|the|a|an|me|u|you|him|her|us|them|his|yo
 """stay w me."""
 _YOU_ARE = r"""
     (?<![\w.']) (?P<you>[Uu])r (?=[ ](?: the[ ](?:best|worst|one|only|man|greatest|cutest|sweetest|bomb)
-      |so|not|welcome|an?|my|such|always|just|really|gonna|going|too|right|wrong|amazing|awesome|late|funny|cute|crazy
+      |so|not|welcome|an?|my|such|always|just|really|gonna|going|too|right|wrong|amazing|awesome|late|funny|cute|crazy|ready|busy|lucky
       |being|making|doing|getting|coming|kidding|invited|looking|supposed|free|the[ ]goat|killing|driving
       |on[ ](?:your|ur) )\b)
 """
 """ur so funny. Before a noun, "ur" is "your"."""
+_YOU_ARE_THERE = r"""
+    (?P<before>\b(?i:when|if|once|since|because|bc|know|think|hope|glad|til|till|while)[ ]) ur
+    (?= [ ](?:home|here|there|back|done|up|out|in|at|on|ok|okay|ready|busy|tired|good|fine|sick|mad|sad|single)\b )
+"""
 
 
 def _age(match: re.Match[str]) -> str:
@@ -100,6 +107,8 @@ RULES: tuple[Rule, ...] = (
     rule(_MORNING, r"\g<good>ood morning", ("gm",)),
     rule(r"(?P<before>\b(?i:im|i'm|is|are|all|its|v|so|very|r|was)[ ])gd(?![\w.]\w|\w)", r"\g<before>good", ("gd",)),
     rule(_HOMEWORK, r"\g<before>homework", ("hw",)),
+    rule(_REASON, r"\g<before>why", "lone letter"),
+    rule(_YOU_ARE_THERE, r"\g<before>you're", ("ur",)),
     rule(_FOR_REAL, "for real", ("fr",)),
     rule(_SEE_YOU_SOON, lambda match: f"{'See' if match['see'] == 'C' else 'see'} you", ("cu",)),
     rule(_NOT_MUCH, lambda match: f"{'N' if match['n'] == 'N' else 'n'}ot much", ("nm",)),

@@ -251,7 +251,8 @@ RULES: tuple[Rule, ...] = (
     rule(_PART, _part, "roman"),
     rule(_COUNTED_RULE, _counted, frozenset((*_COUNTED.split("|"), "no")), ignore_case=True),
     rule(
-        r"(?P<before>\b(?i:volume|part|book|chapter|act|episode|season|phase|session)[ ][a-z-]+[ ]of[ ])"
+        r"(?P<before>\b(?i:volume|part|mark|type|stage|class|level|book|chapter|act|episode|season|phase|session)[ ]"
+        r"[a-z-]+[ ]of[ ])"
         r"(?P<roman>I{2,3}|IV|VI{1,3}|IX)(?![\w'])",
         lambda match: match["before"] + numbers.cardinal(value(match["roman"])),
         "roman",

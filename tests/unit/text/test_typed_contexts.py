@@ -283,6 +283,7 @@ def test_prices_codes_and_short_forms(typed: str, said: str) -> None:
         ("n! grows fast", "n factorial grows fast"),
         ("V = πr²h, A = ½bh", "v equals pi r squared h a equals one half b h"),
         ("χ² = 5.99, α² + β²", "chi squared equals five point nine nine alpha squared plus beta squared"),
+        ("f(x + h) − f(x)", "f of x plus h minus f of x"),
         ("e^x and ln x", "e to the power of x and natural log of x"),
         ("5! is 120", "five factorial is one hundred twenty"),
         ("I have 5! Is that all?", "i have five is that all"),
