@@ -35,6 +35,7 @@ NUMBERED: dict[str, str] = {
             table Tbl
             appendix App app
             issue Iss iss
+            question Ques ques
             book Bk bk
             clause Cl cl
             flight Flt

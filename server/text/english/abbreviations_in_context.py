@@ -24,6 +24,11 @@ _APPROXIMATE = r"""
 """
 _MEDICAL = r"(?<![\w.])(?P<word>[Mm])ed\.(?=[ ](?:school|student|degree|exam|records?|staff|center|bills?)\b)"
 _MEDIUM = r"(?<![\w.])(?P<word>[Mm])ed\.(?=[ ](?:heat|fries|size|rare|onions?|eggs?|shirt|coffee|pizza)\b)"
+_EVENING = r"""
+    (?: (?<=\bTues\.[ ]) | (?<=\bThurs\.[ ]) | (?<=\b[MSW][a-z]{2}\.[ ]) | (?<=\b[TF][a-z]{2}\.[ ]) | (?<=day[ ]) )
+    eve\. (?=[ ][a-z])
+"""
+"""Wed. eve. service."""
 _CATEGORY = r"""
     (?: (?<=^) | (?<=[:,(][ ]) | (?<=\ba[ ]) | (?<=\bto[ ]) ) (?P<word>[Cc])at\.? (?=[ ][1-6](?![\w.]\w|\w))
 """
@@ -55,6 +60,17 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])Bd\.(?=[ ]of[ ])", "Board", ("bd",)),
     rule(r"(?<=\d(?:st|nd|rd|th)[ ])[Gg]r\.", "grade", ("gr",)),
     rule(r"(?<![\w.])Hist\.(?=[ ](?:Soc|Assn|Society|Association|Dist|District|Site)\b)", "Historical", ("hist",)),
+    rule(r"(?<=\d[ ])revs\.", "reviews", ("revs",)),
+    rule(
+        r"(?<![\w.])Fed\.(?=[ ](?:Reserve|Bureau|Court|Agency|Govt?|Gov't|Register|law|tax|income)\b)",
+        "Federal",
+        ("fed",),
+    ),
+    rule(r"(?<=[a-z][ ])Bd\.", "Board", ("bd",)),
+    rule(r"(?<![\w.])Rep\.(?=[ ](?:from|of|for)\b)", "Representative", ("rep",)),
+    rule(r"(?<![\w.])(?P<word>[Ll])at\.(?=[ ]\d{1,2}(?:\.\d+)?[ ]?°)", r"\g<word>atitude", ("lat",)),
+    rule(r"(?<![\w.])(?P<word>[Ll])ong\.(?=[ ]\d{1,3}(?:\.\d+)?[ ]?°)", r"\g<word>ongitude", ("long",)),
+    rule(r"(?<=\b[Yy]rs\.[ ])coll\.", "college", ("coll",)),
     rule(_MEDIUM, r"\g<word>edium", ("med",)),
     rule(r"(?<![\w.])Term\.(?=[ ]\d(?!\w))", "Terminal", ("term",)),
     rule(r"(?<![\w.])Ct\.(?=[ ]of[ ])", "Court", ("ct",)),
@@ -81,7 +97,7 @@ RULES: tuple[Rule, ...] = (
     rule(_TEMPORARY, r"\g<word>emporary", ("temp",)),
     rule(r"\brev\.(?=[ ](?:ed\b|&|and[ ]enl))", "revised", ("rev",)),
     rule(r"(?<![\w.])(?P<word>[Hh])on\.(?=[ ][a-z])", r"\g<word>onorable", ("hon",)),
-    rule(r"(?:(?<=\b[MSW][a-z]{2}\.[ ])|(?<=\b[TF][a-z]{2}\.[ ])|(?<=day[ ]))eve\.(?=[ ][a-z])", "evening", ("eve",)),
+    rule(_EVENING, "evening", ("eve",)),
     rule(r"(?<=\d(?:st|nd|rd|th)[ ])pl\.", "place", ("pl",)),
     rule(r"(?<=\d(?:st|nd|rd|th)[ ])Amend\.?(?!\w)", "Amendment", ("amend",)),
     rule(r"^Co\.(?=[ ][a-z])", "Company", ("co",)),

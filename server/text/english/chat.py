@@ -19,7 +19,7 @@ _IS_BEFORE = lazy(rf"(?<!\w)(?:I'?m|I am|she's|he's|(?:{_PERSON}) is) (?:an? )?$
 _END_OF_AGE = lazy(r"\s*(?:$|[.,;!?)])|[ ](?:and|with|from|in|living|but|who|here|looking)\b")
 _NO_PROBLEM = r"""
     (?<![\w.'-]) (?: (?<=^) | (?<=[.!?,][ ]) | (?<=\b[Yy]eah[ ]) | (?<=\b[Ss]ure[ ]) )
-    [Nn]p (?= [,!;:)] | [.]?\s*$ | [ ](?:at[ ]all|man|bro|dude|mate|m8|lol|haha)\b )
+    [Nn]p (?= [,!;:)] | [.]?\s*$ | [.][ ] | [ ](?:at[ ]all|man|bro|dude|mate|m8|lol|haha)\b )
 """
 """np, see you there. Elsewhere it is a name in programs."""
 _SO_MUCH = r"(?P<before>\b(?i:thx|thanks|ily|ty|(?:love|miss|hate)[ ](?:u|you|him|her|it|this))[ ])sm(?![\w.]\w|\w)"
@@ -48,7 +48,7 @@ _SEE_YOU_SOON = r"""
 """
 _HOMEWORK = r"""
     (?P<before> \b(?i:my|our|ur|your|math|do|did|doing|any|no)[ ]
-      | (?<!\w)(?=hw[ ](?:due|help|tonight|answers|assignment)\b) ) hw (?!\w)
+      | (?<!\w)(?=hw[ ](?:again|due|help|tonight|answers|assignment)\b) ) hw (?!\w)
 """
 """hw due tmrw."""
 _AND = r"""

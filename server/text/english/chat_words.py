@@ -149,6 +149,7 @@ SOUNDS: dict[str, str] = {
     "every1": "everyone",
     "no1": "no one",
     "n00b": "noob",
+    "ttyl8r": "talk to you later",
     "wuu2": "what you up to",
     "n00bs": "noobs",
     "some1": "someone",

@@ -31,6 +31,11 @@ _WIND = r"""
 """Wind NNW."""
 _FROM_PLACE = r"[ ](?P<wind>[NS]?[EW]|[NS])\.?(?=[ ]of[ ])"
 """3 mi. N of town."""
+_SIDE_OF = r"""
+    (?P<before> ^ | [,;(][ ]? | \b(?:is|are|was|lies?|just|due|far|and|lives?|lived|located|blocks?|east|west)[ ] )
+    (?P<direction>[NSEW])\.[ ]of (?=[ ])
+"""
+"""N. of the border."""
 _DISTANCE_BEFORE = lazy(
     r"(?:\d ?(?:mi|km|m|ft|yds?|mins?|hrs?)\.?|\b(?:miles?|kilometers|meters|feet|yards|blocks?|minutes|hours|just))$"
 )
@@ -44,6 +49,12 @@ _PLACES: dict[str, str] = {
 _DIVIDED = "|".join(rf"{letter}(?=\.?[ ](?:{names})\b)" for letter, names in _PLACES.items())
 _REGION = rf"(?<![\w.&'-])(?<!\b[A-Z]\.[ ])(?!E[ ])(?P<direction>{_DIVIDED})\.?"
 """N. Korea, W Virginia. "Vitamin E" is no direction."""
+
+
+def _side(match: re.Match[str]) -> str:
+    """Return a direction, in lower case within a sentence."""
+    word = _DIRECTIONS[match["direction"]]
+    return word.lower() if match["before"].strip(" (") else word
 
 
 def _wind(match: re.Match[str]) -> str:
@@ -71,11 +82,7 @@ def _position(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(
-        r"(?:(?<=^)|(?<=[,;(][ ])|(?<=\())(?P<direction>[NSEW])\.[ ]of(?=[ ])",
-        lambda match: f"{_DIRECTIONS[match['direction']]} of",
-        (". of ",),
-    ),
+    rule(_SIDE_OF, lambda match: f"{match['before']}{_side(match)} of", (". of ",)),
     rule(_ROUTE, lambda match: f"{match['road']} {_DIRECTIONS[match['direction']].lower()}", "digit direction"),
     rule(_POSITION, _position, ("°", "º")),
     rule(_WIND, _wind, "capitals"),

@@ -126,6 +126,11 @@ def test_quoted_and_ordinary_words_in_capitals(typed: str, said: str) -> None:
         ("1900-2100 hrs", "nineteen hundred to twenty one hundred hours"),
         ("j/k! short term. 5 years", "just kidding short term five years"),
         ("Med. fries; med. school", "medium fries medical school"),
+        ("Lat. 40° N., long. 73° W.", "latitude forty degrees north longitude seventy three degrees west"),
+        ("It was too long. 73 left.", "it was too long seventy three left"),
+        ("Fed. Reserve Bd., Thurs. eve. talk", "federal reserve board thursday evening talk"),
+        ("Plan B is E. of town.", "plan b is east of town"),
+        ("Vitamin E. Of course.", "vitamin e of course"),
         ("the Cal. and Ore. border", "the california and oregon border"),
     ],
 )
