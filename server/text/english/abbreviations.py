@@ -216,7 +216,7 @@ def _battery(match: re.Match[str]) -> str:
 
 EARLY: tuple[Rule, ...] = (
     rule(_EXPIRES, "expires ", ("exp",)),
-    rule(_AGES, lambda match: f"{match['before']} {_plural_age(match['age'])}", "digit letter"),
+    rule(_AGES, lambda match: f"{match['before']} {_plural_age(match['age'])}", r"\ds"),
     rule(r"(?<=\d(?:st|nd|rd|th)[ ])ed\.(?P<end>(?=[),;]|\s*$))?", _edition, "ordinal digit"),
     rule(r"(?<=[a-z][ ])d\.[ ](?=[A-Z][a-z]+[ ](?:[A-Z][a-z]+[ ])?[0-7][-–][0-7])", "defeated ", " d."),
     rule(r"\best\.(?=[ ]of\b)", "estimate", "est."),
@@ -243,9 +243,7 @@ EARLY: tuple[Rule, ...] = (
         lambda match: f"{match['before']}section{match['many'] or ''} ",
         (" s.", "ss."),
     ),
-    rule(
-        rf"(?<![\w.])(?:{alternatives(SOUNDS)})(?!\w)", lambda match: SOUNDS[match[0]], ("digit letter", "letter digit")
-    ),
+    rule(rf"(?<![\w.])(?:{alternatives(SOUNDS)})(?!\w)", lambda match: SOUNDS[match[0]], tuple(SOUNDS)),
     rule(
         r"(?<![\w.])(?P<word>[Cc])a?\.[ ]?(?=\d{3,4}(?!\d))",
         lambda match: "circa " if match["word"] == "c" else "Circa ",

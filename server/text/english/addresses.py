@@ -124,8 +124,8 @@ def _floor_door(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_FLOOR_DOOR, _floor_door, "digit-"),
-    rule(_ZIP, _zip, "digit zip"),
+    rule(_FLOOR_DOOR, _floor_door, ("room", "rm", "suite", "ste", "apt", "unit")),
+    rule(_ZIP, _zip, r" \d\d\d\d\d"),
     rule(_CITY, _city, "comma capitals"),
     rule(_STATE_BY_CONTEXT, _state_by_context, "capitals"),
     rule(_NUMBER, lambda match: numbers.grouped(match[0]), map(str.lower, STREETS)),

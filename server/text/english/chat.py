@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import chat_digits, numbers
-from server.text.english.rules import Rule, rule
+from server.text.english.rules import Rule, beside, rule
 from server.text.patterns import lazy
 
 _AGE = r"(?P<age>[1-9]\d)(?<![\w.,$€£]..)[ ]?(?P<gender>[MFmf])(?![\w'-])"
@@ -96,7 +96,7 @@ def _are(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     *chat_digits.RULES,
-    rule(_AGE, _age, ("digit letter", "digit h")),
+    rule(_AGE, _age, beside("", "MFmf")),
     rule(_NO_PROBLEM, lambda match: "No problem" if match[0][0] == "N" else "no problem", ("np",)),
     rule(_SO_MUCH, r"\g<before>so much", ("sm",)),
     rule(_SEE_YOU, lambda match: f"{'See' if match['see'] == 'C' else 'see'} you", "lone letter"),

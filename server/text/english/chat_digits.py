@@ -86,7 +86,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"^2(?=[ ]be[ ](?:honest|fair|sure|clear)\b)", "to", "lone digit"),
     rule(_PLUS_ONE_FOR, "for", "+1 4"),
     rule(_TOO_FOR, r"too \g<much> for", "lone digit"),
-    rule(_TOO, _too, "lone digit"),
+    rule(_TOO, _too, "lone digit 2"),
     rule(_TO, _to, "lone digit"),
     rule(_FOR, "for", "lone digit"),
     rule(_FOR_THEM, lambda match: f"{match['before'] or match['thanks']}for", "lone digit"),

@@ -94,7 +94,11 @@ _MOLAR = r"(?<=\d)[ ]?M(?=[ ](?:NaCl|KCl|HCl|NaOH|KOH|H2SO4|HNO3|NaF|LiCl|Tris|E
 RULES: tuple[Rule, ...] = (
     rule(_MOLAR, " molar", (" M ", *(f"{digit}M " for digit in range(10)))),
     rule(_SALTS, lambda match: _spelled(match[0]), _SALT_NAMES.lower().split("|")),
-    rule(_ANION, lambda match: f"{_spelled(match['atoms'] or match['acid'])} minus", ("-", "−")),
+    rule(
+        _ANION,
+        lambda match: f"{_spelled(match['atoms'] or match['acid'])} minus",
+        [f"{end}{sign}" for end in "234OlrHNFI" for sign in "-−"],
+    ),
     rule(_CATION, lambda match: f"{_spelled(match['atoms'])} plus", "+"),
     rule(_STRAND_END, _strand_end, ("3'", "5'", "′")),
     rule(_FORMULA, _formula, "letter digit"),

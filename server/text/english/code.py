@@ -290,8 +290,8 @@ RULES: tuple[Rule, ...] = (
     rule(_CALL, _call, "call"),
     rule(_INDEXED, lambda match: speak_code(match[0]), "call"),
     rule(_SNAKE, lambda match: identifier(match[0]), "_"),
-    rule(_DOTTED, lambda match: speak_code(match[0]), "dotted"),
-    rule(_JOINED, _joined, "dotted"),
+    rule(_DOTTED, lambda match: speak_code(match[0]), [f"{name}." for name in _NAMESPACES.split()]),
+    rule(_JOINED, _joined, "dotted words"),
     rule(_CAMEL, _camel_case, "hump"),
     rule(_PASCAL, lambda match: identifier(match[0]), "hump"),
     rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import letters, numbers
-from server.text.english.rules import Rule, rule
+from server.text.english.rules import Rule, beside, rule
 from server.text.patterns import lazy
 
 _LABELS = (
@@ -223,13 +223,13 @@ RULES: tuple[Rule, ...] = (
     rule(_CARGO, _cargo, ("container", "seal", "shipment", "pallet", "load", "batch", "lot", "sku")),
     rule(_SHIP, lambda match: f"{match['label']}{match['link']}{numbers.digits(match['digits'])}", ("mmsi", "imo")),
     rule(_CARD_ENDING, lambda match: match["label"] + numbers.digits(match["digits"]), ("ending",)),
-    rule(_FREQUENCY, _frequency, "digit."),
+    rule(_FREQUENCY, _frequency, r"\d\d\d.\d"),
     rule(
         _LEVEL, lambda match: f"{match['before']}flight level {numbers.digits(match['level'])}", ("fl", "letter digit")
     ),
     rule(_HEXADECIMAL, lambda match: f"zero X {_each(match['digits'])}", ("0x", "0X")),
     rule(_UUID, lambda match: ", ".join(map(_each, match[0].split("-"))), ("digit-", "-digit")),
-    rule(_COMMIT, _commit, ("digit letter", "letter digit")),
+    rule(_COMMIT, _commit, beside("abcdef", "abcdef", spaced=False)),
     rule(_LABELLED, _labelled, {label.split()[0] for label in _LABELS}),
     rule(_SECRET, lambda match: match["before"] + numbers.digits(match["digits"]), _SECRETS),
     rule(_ERRORS, _errors, ("errors", "responses", "codes", "statuses")),
@@ -241,14 +241,14 @@ RULES: tuple[Rule, ...] = (
         lambda match: " ".join(
             (numbers.cardinal(int(match["year"])), letters.spell(match["court"]), numbers.digits(match["digits"]))
         ),
-        "digit-",
+        [rf"\d\d-{letter}" for letter in "cmbaC"],
     ),
     rule(
         _CASE,
         lambda match: f"{numbers.cardinal(int(match['year']))} {numbers.grouped(match['digits'])}",
         "digit-",
     ),
-    rule(_GROUPED, lambda match: ", ".join(map(numbers.digits, match[0].split("-"))), "digit-"),
+    rule(_GROUPED, lambda match: ", ".join(map(numbers.digits, match[0].split("-"))), r"\d-\d"),
     rule(
         r"(?<![\w&])\#(?P<first>\d{1,4})[ ]?[-–][ ]?\#?(?P<last>\d{1,4})(?![\w\-]|[.,]\d)",
         lambda match: f"numbers {numbers.cardinal(int(match['first']))} to {numbers.cardinal(int(match['last']))}",
@@ -257,5 +257,5 @@ RULES: tuple[Rule, ...] = (
     rule(_HASHED, _hashed, "#"),
     rule(_MODEL, _model, "letter digit"),
     rule(_MIXED, _mixed, ("digit letter", "letter digit")),
-    rule(_LONG, lambda match: numbers.digits(match[0]), "three digits"),
+    rule(_LONG, lambda match: numbers.digits(match[0]), r"\d" * 11),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import letters, numbers, times
-from server.text.english.rules import Rule, alternatives, rule
+from server.text.english.rules import Rule, alternatives, beside, rule
 from server.text.english.weekdays import DAYS_LONG, DAYS_SHORT, SHORT_DAYS, day_name
 from server.text.patterns import lazy
 
@@ -239,13 +239,13 @@ RULES: tuple[Rule, ...] = (
         ("exp", "expires", "expiry"),
     ),
     rule(_CENTURY, _century, ("c.", "C.")),
-    rule(_FLIGHT_DATE, _flight_date, "digit letter"),
-    rule(_FISCAL, _fiscal, "two digits"),
+    rule(_FLIGHT_DATE, _flight_date, beside("", "JFMASOND", spaced=False)),
+    rule(_FISCAL, _fiscal, ("fy", r"H\d", r"Q\d")),
     rule(_SEPTEMBER_11, "nine eleven", "9/11"),
-    rule(_ISO, _iso, ("digit-", "digit/", "digit.")),
-    rule(_NUMERIC, _numeric, ("digit-", "digit/", "digit.")),
+    rule(_ISO, _iso, tuple(rf"\d\d\d\d{mark}\d" for mark in "-/.")),
+    rule(_NUMERIC, _numeric, tuple(rf"{mark}\d{digit}{mark}\d" for mark in "-/." for digit in ("", r"\d"))),
     rule(_MONTH_SLASH_YEAR, lambda match: f"{MONTHS[int(match['month']) - 1]} {_year(match['year'])}", "digit/"),
-    rule(_DOTTED_SHORT, _dotted_short, "digit."),
+    rule(_DOTTED_SHORT, _dotted_short, r"\d.\d\d.\d"),
     rule(
         _DAY_NUMBER,
         lambda match: f"{day_name(match['weekday'])} the {numbers.ordinal(int(match['day']))}",
@@ -264,7 +264,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         _COMPACT,
         lambda match: _spoken(MONTHS[int(match["month"]) - 1], int(match["day"]), match["year"]),
-        "three digits",
+        r"\d" * 8,
     ),
     rule(_SLASHED, _slashed, "digit/"),
     rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),

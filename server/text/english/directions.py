@@ -85,7 +85,7 @@ RULES: tuple[Rule, ...] = (
     rule(_SIDE_OF, lambda match: f"{match['before']}{_side(match)} of", (". of ",)),
     rule(_ROUTE, lambda match: f"{match['road']} {_DIRECTIONS[match['direction']].lower()}", "digit direction"),
     rule(_POSITION, _position, ("°", "º")),
-    rule(_WIND, _wind, "capitals"),
+    rule(_WIND, _wind, ("wind", "winds", "gust", "gusts", "heading", "swell", "swells", "blowing")),
     rule(_FROM_PLACE, _from_place, (" of ",)),
     rule(
         _DIRECTION,

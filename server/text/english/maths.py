@@ -254,7 +254,7 @@ RULES: tuple[Rule, ...] = (
     rule(_POWER_OF_TEN, _power_of_ten, ("10^", "10⁰", *(f"10{each}" for each in _SUPERSCRIPTS))),
     rule(_MIXED, lambda match: fractions.mixed(match[0]), "digit/"),
     rule(_SCIENTIFIC, _scientific, "digit e"),
-    rule(_EXPRESSION, _expression, "operator"),
+    rule(_EXPRESSION, _expression, (*"=*×·⋅÷<>≤≥≠≈±≡∝+√", "operator")),
     rule(_POWERED, _powered, ("^", *_SUPERSCRIPTS)),
     rule(_ROOT, _root, "√"),
 )

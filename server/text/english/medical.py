@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from server.text.english import letters, numbers
-from server.text.english.rules import Rule, rule
+from server.text.english.rules import Rule, beside, rule
 from server.text.patterns import lazy
 
 _EVERY = r"(?<![\w.])[qQ](?P<count>\d{1,2})(?:[-–](?P<to>\d{1,2}))?[ ]?(?P<unit>h(?:ou)?rs?|h|H|d|min)(?!\w)\.?"
@@ -86,7 +86,7 @@ RULES: tuple[Rule, ...] = (
         "times ",
         "x",
     ),
-    rule(_ONCE, r"\g<way>times ", "x"),
+    rule(_ONCE, r"\g<way>times ", beside("x", "")),
     rule(r"x(?<=[A-Za-z][ ]x)[ ]?(?P<days>\d{1,2})[ ]?d(?!\w)", r"times \g<days> days", "x"),
     rule(_EVERY, _every, "letter digit"),
     rule(_PILLS, lambda match: _PILL_WORDS[match["word"]] + match["many"], ("tab", "tabs", "cap", "caps")),

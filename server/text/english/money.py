@@ -159,7 +159,7 @@ _CENTS = rf"""
 _CENTS_PER = {"kWh": "kilowatt hour", "lb": "pound", "min": "minute"} | {
     each: each for each in ("share", "mile", "gallon", "word")
 }
-_CODE_NEEDS = ("capitals", "Rs", *tuple("€£¥₹₩₽₺₪₫฿₱₴$"))
+_CODE_NEEDS = (*(code.lower().rstrip(".") for code in CODES), *"€£¥₹₩₽₺₪₫฿₱₴$")
 _MUCH_MONEY = (
     r"\b(?P<before>(?i:mak(?:e|es|ing)|made|sav(?:e|es|ing)|earn|big|more|the|my|your|of|for|some)[ ])\${2,5}(?![\w$])"
 )

@@ -71,11 +71,9 @@ def _ports(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_IPV6_PORT, lambda match: f"{_groups(match['address'])} colon {numbers.grouped(match['port'])}", "]:"),
-    rule(_IPV6, _ipv6, ":"),
-    rule(_IP, _ip, "digit."),
-    rule(
-        _MAC, lambda match: ", ".join(letters.spell(" ".join(each)) for each in re.split("[:-]", match[0])), (":", "-")
-    ),
+    rule(_IPV6, _ipv6, "two colons"),
+    rule(_IP, _ip, [rf".{each}." for each in (r"\d", r"\d\d", r"\d\d\d")]),
+    rule(_MAC, lambda match: ", ".join(letters.spell(" ".join(each)) for each in re.split("[:-]", match[0])), "byte"),
     rule(_PORTS, _ports, "digit:"),
     rule(r"\bIPv(?P<version>[46])\b", lambda match: f"I P V {numbers.cardinal(int(match['version']))}", "IPv"),
 )

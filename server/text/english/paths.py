@@ -69,9 +69,8 @@ _FOLDERS = (
 
 _FILE_NOUNS = frozenset("file files extension extensions format formats document documents".split())
 
-_ANY_EXTENSION = alternatives(
-    [*_EXTENSIONS, *(each.upper() for each in _EXTENSIONS if len(each) > 2 and each not in _NEVER_ENDS)]
-)
+_SPELLINGS = [*_EXTENSIONS, *(each.upper() for each in _EXTENSIONS if len(each) > 2 and each not in _NEVER_ENDS)]
+_ANY_EXTENSION = alternatives(_SPELLINGS)
 _SEGMENT = r"[\w.+@~\-]{1,200}"
 _LINES = r"""
     (?: :(?P<line>\d{1,6})(?:[-–](?P<last>\d{1,6})|:(?P<column>\d{1,4}))?(?!\w|[.,:]\d)
@@ -168,6 +167,6 @@ RULES: tuple[Rule, ...] = (
         (").",),
     ),
     rule(_PATH, _path, ("/", "\\")),
-    rule(_FILE, _file, "dotted"),
+    rule(_FILE, _file, [f".{extension}" for extension in _SPELLINGS]),
     rule(_EXTENSION_ALONE, _extension_alone, (" .", "(.", ",.", "/.")),
 )

@@ -172,38 +172,42 @@ FIRST: tuple[Rule, ...] = (
         "-a-",
     ),
     rule(_A_MONTH, " a ", "-a-"),
-    rule(_DECADES, lambda match: f"{_plural(match['first'])} to {_plural(match['last'])}", ("-", "–")),
+    rule(_DECADES, lambda match: f"{_plural(match['first'])} to {_plural(match['last'])}", ("0s-", "0s–")),
     rule(r"\((?P<area>0\d{1,4})\)(?=[ ]\d{3,4}[ -]\d{3,4})", r"\g<area>", "("),
     rule(r"(?P<symbol>[$€£])\((?P<loss>\d[\d.,]{0,12})\)", r"-\g<symbol>\g<loss>", tuple("$€£")),
-    rule(r"(?<![\w.,])(?P<whole>\d{1,3}),(?P<part>\d{1,2})(?=[ ]?%)", r"\g<whole>.\g<part>", "digit %"),
-    rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", ""), "digit."),
-    rule(_COMMA_DECIMAL, lambda match: match[0].replace(".", "").replace(",", "."), "digit."),
+    rule(
+        r"(?<![\w.,])(?P<whole>\d{1,3}),(?P<part>\d{1,2})(?=[ ]?%)",
+        r"\g<whole>.\g<part>",
+        [rf",\d{more}{space}%" for more in ("", r"\d") for space in ("", " ")],
+    ),
+    rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", ""), r".\d\d\d.\d\d\d"),
+    rule(_COMMA_DECIMAL, lambda match: match[0].replace(".", "").replace(",", "."), r".\d\d\d,\d"),
     rule(_CERTAIN_COMMA, _certain_comma, "digit,digit"),
     rule(_INDIAN_GROUPS, lambda match: match[0].replace(",", ""), "digit,digit"),
     rule(_SPACED_GROUPS, lambda match: match[0].replace(" ", ""), " 000"),
-    rule(_SPACED_COUNT, r"\g<first>\g<second>", "digit space digit"),
+    rule(_SPACED_COUNT, r"\g<first>\g<second>", r"\d \d\d\d "),
     rule(_EURO_GROUPS, lambda match: match[0].replace(".", ""), _EURO_NEEDS),
     rule(_EURO_CENTS, lambda match: match[0].replace(".", "").replace(",", "."), _EURO_NEEDS),
 )
 """Run before all other rules for numbers: they write digits, losses and ranges in the way those expect."""
 
 EARLY: tuple[Rule, ...] = (
-    rule(_COUNTED, lambda match: f"{match['count']}{_plural(match['number'])}", "digit letter"),
+    rule(_COUNTED, lambda match: f"{match['count']}{_plural(match['number'])}", r"\ds"),
     rule(
         r"(?<![\w.,$€£\-])(?P<low>\d{1,3})[-–](?P<high>\d{1,3})k(?![\w-])",
         lambda match: f"{numbers.number(match['low'])} to {numbers.number(match['high'])} thousand",
-        "digit-",
+        r"\dk",
     ),
     rule(
         r"(?<=\b[Rr][au]n[ ])(?P<number>\d{1,2})k(?=[.,;:!?]|[ ](?:in|at|on|this|last|today|yesterday|for|with)\b|$)",
         lambda match: f"{numbers.cardinal(int(match['number']))} K",
-        "digit letter",
+        r"\dk",
     ),
-    rule(_RACE, _race, "digit letter"),
+    rule(_RACE, _race, r"\dk"),
     rule(_MILLIONS, lambda match: f"{numbers.number(match['number'])} million", "digit h"),
     rule(_POINTS, _points, ("pp", "ppt", "ppts", "pt", "pts", "point", "points")),
     rule(_PERCENT, _percent, "digit %"),
-    rule(_TEAM, lambda match: numbers.cardinal(int(match["number"])).removesuffix("e") + "ers", "digit letter"),
+    rule(_TEAM, lambda match: numbers.cardinal(int(match["number"])).removesuffix("e") + "ers", r"\ders"),
 )
 
 RULES: tuple[Rule, ...] = (

@@ -87,16 +87,16 @@ def _named(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(_CARD, _card, {name.lower() for name in _CARDS.split()}),
     rule(_CORE, _core, "letter digit"),
-    rule(_STACKED, lambda match: f"{_grouped(match['number'])} X three D", "digit letter"),
+    rule(_STACKED, lambda match: f"{_grouped(match['number'])} X three D", "X3D"),
     rule(_SERVER, _accelerator, "letter digit"),
     rule(_LETTER, lambda match: f"{match['name']} {numbers.grouped(match['number'])}", "letter digit"),
     rule(_MEMORY, lambda match: f"{letters.spell(match['name'])} {_grouped(match['number'])}", "letter digit"),
-    rule(_JET, _jet, "jet digits"),
+    rule(_JET, _jet, ("A2", "A3", *(f"7{digit}7" for digit in range(10)))),
     rule(_WIRELESS, _wireless, ("802",)),
     rule(
         _NAMED,
         _named,
         ("levi", "levis", "formula", "fahrenheit", "peugeot", "kawasaki", "ferrari", "boeing", "ducati", "B"),
     ),
-    rule(_PLURAL, lambda match: numbers.plural_number(numbers.grouped(match["number"])), "digit letter"),
+    rule(_PLURAL, lambda match: numbers.plural_number(numbers.grouped(match["number"])), ("1s", "7s")),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from string import ascii_uppercase
 
 from server.text.english import numbers
 from server.text.english.rules import Rule, rule
@@ -101,20 +102,24 @@ EARLY: tuple[Rule, ...] = (
 """Run before rules for codes such as A1."""
 
 RULES: tuple[Rule, ...] = (
-    rule(_SETS, _sets, "digit-"),
+    rule(_SETS, _sets, (r"\d-\d", r"\d–\d")),
     rule(_GRADES, lambda match: f"{match['before']}K to {numbers.cardinal(int(match['grade']))}", ("K-", "K–")),
-    rule(_ORDINALS, r"\g<start> to \g<end>", "digit-"),
+    rule(
+        _ORDINALS,
+        r"\g<start> to \g<end>",
+        [rf"{suffix}{space}{dash}" for suffix in ("st", "nd", "rd", "th") for space in ("", " ") for dash in "-–"],
+    ),
     rule(
         _VERSES, lambda match: f"{_plain(match['first'])}, {_plain(match['start'])} to {_plain(match['end'])}", "digit:"
     ),
     rule(
         _MINUS,
         lambda match: f"{numbers.number(match['first'])} minus {numbers.number(match['second'])}",
-        "digit space digit",
+        tuple(rf"\d {mark} \d" for mark in "-–−"),
     ),
-    rule(_TRIPLE, _triple, "digit-"),
+    rule(_TRIPLE, _triple, (r"\d-\d", r"\d–\d")),
     rule(_RANGE, _span, "digit-"),
     rule(_RATIO, _ratio, "digit:"),
-    rule(_LETTERS, r"\g<start> to \g<end>", ("-", "–")),
+    rule(_LETTERS, r"\g<start> to \g<end>", [f"{letter}{dash}" for letter in ascii_uppercase for dash in "-–"]),
     rule(_PAIR, lambda match: match[0].replace("-", " "), ("A-B", "A-Y", "X-B", "X-Y", "V-E", "V-J")),
 )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
+from functools import lru_cache
+from itertools import chain
+from operator import add
 
 from server.text.patterns import lazy
 
@@ -12,66 +15,88 @@ Speak = Callable[["re.Match[str]"], str]
 
 FEATURES = {
     "digit": lazy(r"\d"),
-    "two digits": lazy(r"\d\d"),
-    "three digits": lazy(r"\d\d\d"),
-    "lone digit": lazy(r"(?<![\w.,$€£:/-])[24](?![.,:/%-]?\w)"),
+    "lone digit": lazy(r"[24](?<![\w.,$€£:/-].)[ ]"),
+    "lone digit 2": lazy(r" 2(?=[.!?]*(?: |$))"),
     "digit-": lazy(r"\d[^\W\d]{0,3}\.?[ ]?[-–—]"),
     "-digit": lazy(r"[-–+−±~][$€£]?[.\d]"),
-    "digit/": lazy(r"\d/\d"),
-    "unit-digit": lazy(r"[A-Za-z][-–]\d"),
-    "unit/digit": lazy(r"/[ ]?[\d½¼¾⅓⅔]"),
-    "digit,digit": lazy(r"\d,\d"),
-    "digit.": lazy(r"\d\.\d"),
-    "digit:": lazy(r"\d:\d"),
+    "unit-digit": lazy(r"[-–]\d(?<=[A-Za-z]..)"),
+    "digit a": lazy(r"\d[apAP](?!\w)"),
     "digit unit": lazy(r"[\d½⅓⅔¼¾⅛⅜⅝⅞][ -]?[^\W\d]"),
     "digit letter": lazy(r"\d[^\W\d_]"),
     "letter digit": lazy(r"\d(?:(?<=[^\W\d_]\d)|(?<=[^\W\d_]['-]\d))"),
-    "digit mark": lazy(r"[\d)][\"'′″]"),
-    "digit space digit": lazy(r"\d[ .\-)]+\d"),
     "capitals": lazy(r"[A-Z]{2}"),
-    "hump": lazy(r"[a-z][A-Z]"),
-    "dotted": lazy(r"\w\.[\w/]"),
+    "hump": lazy(r"[A-Z](?<=[a-z].)"),
     "comma capitals": lazy(r", [A-Z]{2}"),
     "subsection": lazy(r"\((?:[a-z]{1,4}|\d{1,2})\)"),
-    "initial": lazy(r"\b[A-Z]\."),
-    "lone letter": lazy(r"(?<![\w'.])[bcrwyCYR](?![\w'.])"),
-    "roman": lazy(r"\b(?:[VXL]|I[IVX]|M[CDMXLVI])[IVXLCDM]*\b"),
-    "operator": lazy(r"[=*×·⋅÷<>≤≥≠≈±≡∝+√]|[^\W_][ ][-−–/x%][ ]|\d[-−/x][\d(√]"),
-    "ordinal digit": lazy(r"\d(?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)"),
-    "digit x": lazy(r"\d[ ]?[x×]"),
-    "digit C": lazy(r"\d[ ]?[CF]\b"),
-    "digit a": lazy(r"\d[apAP](?!\w)"),
-    "digit st": lazy(r"\d[ ]?st"),
-    "zero digits": lazy(r"(?<!\w)0\d{3}"),
-    "jet digits": lazy(r"7\d7|A[23]\d\d"),
-    "digit G": lazy(r"\d[GD]"),
-    "digit e": lazy(r"\d[eE]"),
-    "digit p": lazy(r"\d[pi]\b"),
-    "digit c": lazy(r"\dc\b"),
-    "digit A": lazy(r"\d[A-D]\b"),
-    "digit K": lazy(r"\d(?:[KkMB]|bn)"),
-    "digit am": lazy(r"\d[ ]?[AaPp]\.?[ ]?[Mm]"),
-    "digit h": lazy(r"\d[ ]?[dhm]"),
-    "digit %": lazy(r"\d[ ]?[%‰p]"),
-    "digit +": lazy(r"\d\+"),
-    "point digit": lazy(r"\.\d"),
-    "masked": lazy(r"[xX*•]{2}[ -]?\d"),
-    "digit direction": lazy(r"\d [NSEW]\b"),
-    "digit zip": lazy(r"[A-Z]{2} \d{5}"),
-    "quoted digit": lazy(r"'\d\d"),
-    "symbol": lazy(r"[^\w\s.,?!;:'\"\-()]"),
-    "call": lazy(r"\w[(\[]"),
+    "dotted words": lazy(r"\.[A-Za-z_]\w(?<=\w\w...)"),
+    "byte": lazy(r"[:-][0-9A-Fa-f]{2}[:-]"),
+    "two colons": lazy(r":[0-9A-Fa-f]{0,4}:"),
+    "initial": lazy(r"[A-Z]\.(?<=\b..)"),
+    "lone letter": lazy(r"[bcrwyCYR](?<![\w'.].)(?![\w'.])"),
+    "roman": lazy(r"[VXLIM](?<=\b.)(?:(?<=[VXL])|(?<=I)[IVX]|(?<=M)[CDMXLVI])[IVXLCDM]*\b"),
+    "operator": lazy(r"[-−–/x%](?:(?<=[^\W_][ ].)[ ]|(?<=\d[-−/x])[\d(√])"),
+    "zero digits": lazy(r"0\d{3}(?<![^\s@]....)"),
+    "call": lazy(r"[(\[](?<=\w.)"),
 }
-"""Cheap tests of a text. A rule that needs a feature is not tried on a text without it."""
+"""Cheap tests of a text. A rule that needs a feature is not tried on a text without it.
+
+Each pattern begins with a character or a set of characters, because ``re`` skips all others fast. A lookbehind at the
+beginning would be tried at every character; here it follows the first character, which it includes.
+"""
+
+
+def beside(before: str, after: str, *, spaced: bool = True) -> tuple[str, ...]:
+    r"""Return ``needs`` for a digit before any of the characters ``after``, or after any of those ``before``.
+
+    spaced: also with a space between the two.
+    """
+    spaces = ("", " ") if spaced else ("",)
+    return (
+        *(rf"{each}{space}\d" for each in before for space in spaces),
+        *(rf"\d{space}{each}" for each in after for space in spaces),
+    )
+
+
+_BESIDE_DIGITS = {
+    "digit/": (r"\d/\d",),
+    "digit,digit": (r"\d,\d",),
+    "digit.": (r"\d.\d",),
+    "digit:": (r"\d:\d",),
+    "digit mark": (*beside("", "\"'′″", spaced=False), *(f"){each}" for each in "\"'′″")),
+    "ordinal digit": [rf"\d{each}" for each in "st nd rd th ST ND RD TH ˢᵗ ⁿᵈ ʳᵈ ᵗʰ".split()],
+    "digit x": beside("", "x×"),
+    "digit C": beside("", "CF"),
+    "digit st": beside("", "s"),
+    "digit G": beside("", "GD", spaced=False),
+    "digit e": beside("", "eE", spaced=False),
+    "digit p": beside("", "pi", spaced=False),
+    "digit c": beside("", "c", spaced=False),
+    "digit A": beside("", "ABCD", spaced=False),
+    "digit K": beside("", "KkMBb", spaced=False),
+    "digit am": beside("", "AaPp"),
+    "digit h": beside("", "dhm"),
+    "digit %": beside("", "%‰p"),
+    "digit +": (r"\d+",),
+    "point digit": (r".\d",),
+    "digit direction": beside("", "NSEW"),
+    "quoted digit": (r"'\d",),
+    "unit/digit": beside("/", ""),  # a fraction such as ½ counts as a digit
+}
+"""Name -> the needs it stands for: digits beside certain characters."""
 _WORD = lazy(r"[A-Za-z]+")
 _DIGIT = lazy(r"[\d½⅓⅔¼¾⅛⅜⅝⅞]")
+_ANY_DIGIT = "\0"
+"""Replaces every digit, so that needs can name any digit."""
+_COMMON = (" ", _ANY_DIGIT)
+"""Characters other than letters that many texts contain."""
 
 
 class Rule:
-    """Replaces each match of a pattern by the result of ``speak``.
+    r"""Replaces each match of a pattern by the result of ``speak``.
 
     needs: the rule is skipped unless the text contains one of these, so that plain sentences are cheap. Each is a name
-    in ``FEATURES``, literal text, or a word in lower case. They are looked up in the text before the first rule runs.
+    in ``FEATURES`` or ``_BESIDE_DIGITS``, a word in lower case, or literal text, where ``\d`` is any digit. They are
+    looked up in the text before the first rule runs.
     """
 
     __slots__ = ("needs", "pattern", "speak")
@@ -79,7 +104,7 @@ class Rule:
     def __init__(self, pattern: str, speak: Speak | str, needs: Iterable[str], flags: int) -> None:
         self.pattern = lazy(pattern, flags)
         self.speak = speak
-        self.needs = tuple(needs)
+        self.needs = tuple(chain.from_iterable(_BESIDE_DIGITS.get(need, (need,)) for need in needs))
 
     def apply(self, text: str) -> str:
         """Return ``text`` with every match replaced."""
@@ -122,12 +147,12 @@ class Rules:
         for index, each in enumerate(rules):
             for need in each.needs:
                 self._by_need.setdefault(need, []).append(index)
-        # Single characters and words are looked up in a set; other literals are searched for.
-        self._literals = [
-            need
-            for need in self._by_need
-            if len(need) > 1 and need not in FEATURES and not (need.isalpha() and need.islower())
-        ]
+        self._literals: dict[str, list[tuple[str, str]]] = {}
+        """Pair of characters, with digits replaced -> literals that contain it, each with the need it stands for."""
+        for need in self._by_need:
+            if len(need) > 1 and need not in FEATURES and not (need.isalpha() and need.islower()):
+                literal = need.replace(r"\d", _ANY_DIGIT)
+                self._literals.setdefault(_rarest_pair(literal), []).append((literal, need))
         self._features = [need for need in FEATURES if need in self._by_need and "digit" not in need]
         self._digit_features = [need for need in FEATURES if need in self._by_need and "digit" in need]
 
@@ -142,12 +167,28 @@ class Rules:
 
     def _wanted(self, text: str) -> set[int]:
         """Return the indices of the rules whose needs are in ``text``."""
-        found = {*text, *_WORD.findall(text.lower())}
-        found.update(need for need in self._literals if need in text)
-        found.update(need for need in self._features if FEATURES[need].search(text))
-        if _DIGIT.search(text):
+        shape, contents, pairs = _contents(text)
+        found = {need for need in self._features if FEATURES[need].search(text)}
+        if shape != text:
             found.update(need for need in self._digit_features if FEATURES[need].search(text))
+        found.update(self._by_need.keys() & contents)
+        literals = chain.from_iterable(self._literals[pair] for pair in self._literals.keys() & pairs)
+        found.update(need for literal, need in literals if literal in (text if literal == need else shape))
         wanted: set[int] = set()
-        for need in self._by_need.keys() & found:
+        for need in found:
             wanted.update(self._by_need[need])
         return wanted
+
+
+def _rarest_pair(literal: str) -> str:
+    """Return the two adjacent characters of ``literal``, with digits replaced, that the fewest texts contain."""
+    shape = _DIGIT.sub(_ANY_DIGIT, literal)
+    pairs: Iterable[str] = map(add, shape, shape[1:])
+    return min(pairs, key=lambda pair: sum(each.isalnum() or each in _COMMON for each in pair))
+
+
+@lru_cache(maxsize=1)  # the two ``Rules`` of ``normalize`` mostly see the same text
+def _contents(text: str) -> tuple[str, Set[str], Set[str]]:
+    """Return ``text`` with its digits replaced, its characters and words in lower case, and its pairs of characters."""
+    shape = _DIGIT.sub(_ANY_DIGIT, text)
+    return shape, {*text, *_WORD.findall(text.lower())}, set(map(add, shape, shape[1:]))

@@ -6,7 +6,7 @@ import re
 
 from server.text.english import attributive, numbers
 from server.text.english.attributive import NOT_NOUNS, SIZE_WORDS
-from server.text.english.rules import Rule, rule
+from server.text.english.rules import Rule, beside, rule
 from server.text.english.units import FRACTION, NUMBER, in_words, is_one
 from server.text.patterns import lazy
 
@@ -154,7 +154,7 @@ EARLY: tuple[Rule, ...] = (
     rule(r"(?<=minutes[ ]\()pen\.?(?=\))", "penalty", ("pen",)),
     rule(_FOOT_THOUSANDS, lambda match: f"{numbers.number(match['number'])} feet", "digit mark"),
     rule(_BY, r"\g<side> by ", (" x ", "×")),
-    rule(_CRATE, _crate, "digit unit"),
+    rule(_CRATE, _crate, beside("", "L")),
     rule(_LUMBER, _lumber, "digit x"),
     rule(_FOOT_SIZES, _foot_sizes, "digit mark"),
     rule(_FOOT_END, lambda match: match["verb"] + numbers.plural(match["number"], "foot", "feet"), "digit mark"),

@@ -81,6 +81,6 @@ def _state(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_STATE, _state, (*first_words(_AFTER_PLACE), "va")),
-    rule(_DISTRICT_ZIP, lambda match: " ".join(match["zip"]), "three digits"),
+    rule(_DISTRICT_ZIP, lambda match: " ".join(match["zip"]), r". \d\d\d\d\d"),
 )
 """Run before other abbreviations, some of which look like states."""

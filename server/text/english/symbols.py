@@ -185,7 +185,7 @@ RULES: tuple[Rule, ...] = (
     rule(_ABBREVIATED_AND, _and, "&"),
     rule(r"§§[ ]?", "sections ", "§§"),
     rule(r"¶¶[ ]?", "paragraphs ", "¶¶"),
-    rule(_OR, r"\g<first> or \g<second>", "/"),
+    rule(_OR, r"\g<first> or \g<second>", tuple(f"{end}/" for end in "esrmESRM")),
     rule(r"\b(?P<first>and|either|neither)/(?P<second>n?or)\b", r"\g<first> \g<second>", ("/or", "/nor")),
     rule(r"(?<=\w[ ])\*(?=[ ]\w)", "star", "*"),
     rule(_HASH_KEY, lambda match: f"{match['before'] or ''}pound", "#"),
@@ -222,5 +222,5 @@ RULES: tuple[Rule, ...] = (
         lambda match: f"{_SIMPLE[match['sign']].removesuffix(' of')} of",
         tuple("∑∏∫√∛"),
     ),
-    rule(rf"[{re.escape(_ALL)}]", lambda match: f" {_SIMPLE[match[0]]} ", "symbol"),
+    rule(rf"[{re.escape(_ALL)}]", lambda match: f" {_SIMPLE[match[0]]} ", tuple(_ALL)),
 )

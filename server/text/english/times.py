@@ -308,10 +308,10 @@ RULES: tuple[Rule, ...] = (
     rule(_BARE_HALF, _bare_half, "digit a"),
     rule(_NETWORKS, _networks, "unit/digit"),
     rule(_COUNTDOWN, "T minus ", ("T-", "T−")),
-    rule(_MILITARY_RANGE, _military_range, "digit-"),
+    rule(_MILITARY_RANGE, _military_range, [rf"\d\d\d\d{space}{dash}" for space in ("", " ") for dash in "-–"]),
     rule(_PACE, lambda match: f" per {_PACES[match['unit']]}", "digit:"),
-    rule(_DOTTED_FOR, lambda match: clock(int(match["hour"]), int(match["minute"])), "digit am"),
-    rule(_DOTTED_LISTED, _dotted_listed, "digit."),
+    rule(_DOTTED_FOR, lambda match: clock(int(match["hour"]), int(match["minute"])), r" for \d"),
+    rule(_DOTTED_LISTED, _dotted_listed, r"\d.\d\d"),
     rule(_CLOCK_RANGE, _clock_range, "digit:"),
     rule(_MIXED_RANGE, _mixed_range, "digit:"),
     rule(_NOON, _noon, ("noon", "midnight")),
@@ -326,8 +326,12 @@ RULES: tuple[Rule, ...] = (
         lambda match: f"{_hours(match['start'].replace('.', ':'))}{_suffix(match['first'])} to ",
         "digit.",
     ),
-    rule(_DOTTED_BEFORE, _dotted_before, "digit."),
-    rule(_DOTTED, lambda match: clock(int(match["hour"]), int(match["minute"]), bare=True) + _half(match), "digit am"),
+    rule(_DOTTED_BEFORE, _dotted_before, (r" \d.\d\d", r" \d\d.\d\d")),
+    rule(
+        _DOTTED,
+        lambda match: clock(int(match["hour"]), int(match["minute"]), bare=True) + _half(match),
+        [rf".\d\d{space}{half}" for space in ("", " ") for half in "AaPp"],
+    ),
     rule(_HOUR, lambda match: numbers.cardinal(int(match["hour"])) + _half(match), "digit am"),
     rule(
         _OCLOCK, lambda match: f"{numbers.cardinal(int(match['hour']))} o'clock", ("clock", "oclock"), ignore_case=True

@@ -58,6 +58,11 @@ def _formula(match: re.Match[str]) -> str:
 
 _SUBSCRIPT_DIGITS = tuple("₀₁₂₃₄₅₆₇₈₉")
 
+_FORMULA_NEEDS = (
+    *(f"{name}(" for name in "sin cos tan sinh cosh tanh cot log ln exp sqrt f g h P".split()),
+    *("/(", "/ (", ")/", ") /", "^", "|", "_", "->", "...", "/d", "²", "³", *_SUBSCRIPT_DIGITS),
+)
+
 RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])log(?P<base>2|10)(?=\()", r"log_\g<base>", ("log2(", "log10(")),
     rule(
@@ -70,6 +75,6 @@ RULES: tuple[Rule, ...] = (
         lambda match: f"the integral from {match['low'].translate(SUBSCRIPTS)} to {match['high'].translate(DOWN)} of ",
         "∫",
     ),
-    rule(_FORMULA, _formula, ("(", "^", "|", "_", "->", "...", "/d", "²", "³", *_SUBSCRIPT_DIGITS)),
+    rule(_FORMULA, _formula, _FORMULA_NEEDS),
 )
 """Run before rules that would take formulas for code, paths or products."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import attributive, numbers
-from server.text.english.rules import Rule, alternatives, first_words, rule
+from server.text.english.rules import Rule, alternatives, beside, first_words, rule
 from server.text.english.unit_words import NEEDS_SPACE, PER, POWERS, RATES, UNITS
 from server.text.patterns import lazy
 
@@ -297,12 +297,12 @@ def _thousands(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_KITCHEN, _kitchen, "digit unit"),
+    rule(_KITCHEN, _kitchen, (*beside("", "tTcC"), "tbs", "pt")),
     rule(_DOSE, _dose, "unit/digit"),
     rule(_TEMPERATURE, _temperature, "digit C"),
     rule(_POUNDS, _pounds, "#"),
-    rule(_VOLTS_AMPS, _volts_amps, "digit unit"),
-    rule(_VIDEO, _video, ("digit p", "digit K", "digit letter")),
+    rule(_VOLTS_AMPS, _volts_amps, beside("", "V")),
+    rule(_VIDEO, _video, ("digit p", r"\dK")),
     rule(
         _PAIR,
         lambda match: f"{match['space']}{match['unit']}{' to' if match['to'] else ','} ",

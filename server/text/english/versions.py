@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import letters, numbers
-from server.text.english.rules import Rule, alternatives, first_words, rule
+from server.text.english.rules import Rule, alternatives, beside, first_words, rule
 from server.text.english.unit_words import UNITS
 from server.text.patterns import lazy
 
@@ -55,6 +55,10 @@ _SPECIFIER = rf"""
   | (?<=[a-z\d\]])(?P<joined>{_BOUND}(?:,[ ]?{_BOUND}){{1,4}})(?![\w^*]|\.\d)
 """
 """Python >=3.9,<4.0; ^1.2.3."""
+_SPECIFIER_NEEDS = (
+    *(f",{space}{operator}" for space in ("", " ") for operator in "=<>~!^"),
+    *(f"{operator}{space}{after}" for operator in "=^~" for space in ("", " ") for after in (r"\d", "v")),
+)
 _AGENT = rf"(?<![\w/.\-])(?P<name>[A-Za-z][\w\-]{{1,20}})/v?(?P<number>{_PART}(?:\.{_PART}){{1,3}})(?![\w/\-]|\.[\dx])"
 """nginx/1.18.0."""
 _ONE_BOUND = lazy(r"(?P<operator>[^\w\s.,]+) ?v?(?P<number>[\d.]*\d)(?P<x>\.[*x])?")
@@ -157,7 +161,7 @@ def _dashed(match: re.Match[str]) -> str:
 
 
 EARLY: tuple[Rule, ...] = (
-    rule(_SPECIFIER, _specifier, ("=", "^", "~", "<", ">")),
+    rule(_SPECIFIER, _specifier, _SPECIFIER_NEEDS),
     rule(_AGENT, _agent, "unit/digit"),
     rule(
         _HALF_YEAR,
@@ -180,9 +184,9 @@ RULES: tuple[Rule, ...] = (
         ("finale", "premiere", "trailer", "ending"),
     ),
     rule(_NAMED, _named, first_words((*_PRODUCTS, *_RELEASES))),
-    rule(_THREE, _v, "digit."),
+    rule(_THREE, _v, [rf".{each}." for each in (r"\d", r"\d\d", r"\d\d\d", r"\d\d\d\d")]),
     rule(_V, _v, ("letter digit", "ver", "version")),
-    rule(_PINNED, _pinned, ("=", "@")),
+    rule(_PINNED, _pinned, beside("=@", "", spaced=False)),
     rule(_DOTTED_X, lambda match: f"{version(match['number'])} point X", ".x"),
     rule(_SLASHED, lambda match: f"{match['name']} {version(match['number'])}", "/"),
     rule(_DASHED, _dashed, "letter digit"),

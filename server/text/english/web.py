@@ -164,7 +164,7 @@ RULES: tuple[Rule, ...] = (
     rule(_DASHED_CODE, _dashed_code, "#"),
     rule(_PROMPT, _prompt, "@"),
     rule(_MAIL, _mail, "@"),
-    rule(_URL, _url, ("dotted", "://", "localhost:")),
+    rule(_URL, _url, ("://", "localhost:", "www.", *(f".{domain}" for domain in _DOMAINS))),
     rule(_HASHTAG, _hashtag, "#"),
     rule(r"(?<![\w/.\-])(?P<kind>[ur])/(?P<name>[A-Za-z]\w{2,20})(?![\w/])", _forum, ("u/", "r/")),
     rule(_MENTION, lambda match: f"at {speak_pieces(match['name'])}", "@"),

@@ -121,7 +121,7 @@ def _short(match: re.Match[str]) -> str:
 
 
 EARLY: tuple[Rule, ...] = (
-    rule(_ERA, _era, ("capitals", "B.C", "A.D", "C.E")),
+    rule(_ERA, _era, ("bc", "bce", "ce", "ad", "B.C", "A.D", "C.E")),
     rule(
         _ERA_BEFORE,
         lambda match: f"{letters.spell(match['era'])} {numbers.year(int(match['number']))}",
@@ -134,4 +134,4 @@ EARLY: tuple[Rule, ...] = (
 )
 """Run before units: "the 90s" is a decade, "90s" elsewhere a duration."""
 
-RULES: tuple[Rule, ...] = (rule(_YEAR, _year, "three digits"),)
+RULES: tuple[Rule, ...] = (rule(_YEAR, _year, r"\d\d\d\d"),)
