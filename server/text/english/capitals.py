@@ -15,12 +15,14 @@ from server.text.english.title_words import TITLES
 from server.text.english.unit_words import UNITS
 from server.text.patterns import lazy
 
-_LINE = r"(?<![\w'])[A-Z][A-Z']*(?:[ ,;:!?.\"\-—()]{1,4}[A-Z][A-Z']*)+(?![\w'])"
-_ALONE = r"(?<![\w'])(?P<word>[A-Z]{2,40})(?P<tail>s|'s|'S|'[A-Z]{1,2}|s'(?!\w)|ed|ing|'d)?(?![\w])"
-_ALL_CAPITALS = r"\A(?=.*[A-Z]{2}[^a-z]+[A-Z]{2})(?:[^a-z]|(?<!\w)[a-z]{1,2}(?!\w)|(?<=\d)[a-z]{1,2}(?!\w))*\Z"
+_LINE = r"[A-Z](?<![\w'].)[A-Z']*(?:[ ,;:!?.\"\-—()]{1,4}[A-Z][A-Z']*)+(?![\w'])"
+_ALONE = r"(?P<word>[A-Z](?<![\w'].)[A-Z]{1,39})(?P<tail>s|'s|'S|'[A-Z]{1,2}|s'(?!\w)|ed|ing|'d)?(?![\w])"
+_ALL_CAPITALS = (
+    r"\A(?!.*[a-z]{3})(?=.*[A-Z]{2}[^a-z]+[A-Z]{2})(?:[^a-z]|(?<!\w)[a-z]{1,2}(?!\w)|(?<=\d)[a-z]{1,2}(?!\w))*\Z"
+)
 """A text without words in lower case."""
 _MIXED = r"(?<![\w'])(?P<head>[A-Za-z]?[a-z]+|[a-z])(?P<letters>[A-Z]{2,6})(?P<tail>s?)(?![\w])"
-_MIXED_AHEAD = r"(?<![\w'])(?P<letters>[A-Z]{2,5})(?P<tail>[A-Z][a-z]{2,})(?!\w)"
+_MIXED_AHEAD = r"(?P<letters>[A-Z](?<![\w'].)[A-Z]{1,4})(?P<tail>[A-Z][a-z]{2,})(?!\w)"
 _SPECIAL_WORDS = {
     "SaaS": "sass",
     "PaaS": "pass",
@@ -98,8 +100,10 @@ _OF_LOGIC = (
 """Words after which "the OR" is an operator, not the operating room."""
 _OPERATING_ROOM = rf"(?<=\b[Tt]he[ ])OR(?!\w|'\w|[ ](?:{_OF_LOGIC})\b)"
 _SPELLED_HYPHENS = r"""
-    \b (?:[B-Z]|[A-Z][ ][A-Z]|A(?=[ ][AEFHILMNORSX])) [ ][A-Z] (?:-\w+)+    # not the article of "A U-turn"
-  | (?<=\w)-(?=[A-Z][ ][A-Z]\b)
+    [A-Z-]
+    (?: (?<=\b[A-Z]) (?:(?<=[B-Z])|[ ][A-Z]|(?=[ ][AEFHILMNORSX])) [ ][A-Z] (?:-\w+)+  # not the article of "A U-turn"
+      | (?<=\w-) (?=[A-Z][ ][A-Z]\b)
+    )
 """
 """Letters that are spelled, and words that a hyphen joins to them: "U S B-C", "ex-C I A"."""
 _SMALL_LETTER = lazy(r"-[a-z](?!\w)")
@@ -278,7 +282,7 @@ RULES: tuple[Rule, ...] = (
     rule(_OPERATING_ROOM, "O R", ("or",)),
     rule(_LINE, _line, "capitals"),
     rule(_ALONE, _alone, "capitals"),
-    rule(r"(?<![\w'])(?P<letter>[B-HJ-Z])(?P<name>[B-Z][aeiou])(?!\w)", r"\g<letter> \g<name>", "capitals"),
+    rule(r"(?P<letter>[B-HJ-Z])(?<![\w'].)(?P<name>[B-Z][aeiou])(?!\w)", r"\g<letter> \g<name>", "capitals"),
     rule(_MIXED, _mixed, "hump"),
     rule(_MIXED_AHEAD, lambda match: f"{letters.spell(match['letters'])} {match['tail']}", "capitals"),
     rule(r"(?<![\w.])OK(?!\w)", "okay", "ok"),

@@ -20,7 +20,7 @@ _CITED_BEFORE = r"\b(?P<word>[Ii]bid|[Oo]p|[Ll]oc)\.(?P<cited>[ ]cit)?\.?(?=[,;)
 _CATALOGS = r"(?<=\bK)\.[ ](?=\d{1,3}[a-z]?(?:[.,;:)]|[ ](?:in|by|is|was)\b|\s*$))"
 """Mozart's works: K. 545."""
 _BORN = r"""
-    (?: (?<=\() | (?<=[,;][ ]) | (?<=\d\d\d\d[ ]) | ^ ) (?P<event>[bdmr])\.[ ]
+    (?P<event>[bdmr]) (?: (?<=\(.) | (?<=[,;][ ].) | (?<=\d\d\d\d[ ].) | (?<=^.) ) \.[ ]
     (?=(?:ca?\.[ ]?)?(?:'\d\d\b|\d{1,2}[ ][A-Z]|[A-Z][a-z]+[ ]\d|1\d{3}|20\d\d))
 """
 """The dates of a life: b. 12 June 1901."""

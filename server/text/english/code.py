@@ -304,7 +304,7 @@ RULES: tuple[Rule, ...] = (
         lambda match: f" {OPERATORS[match['operator']]} ",
         _LOGIC,
     ),
-    rule(r"(?:(?<=[ ](?:and)[ ])|(?<=[ ](?:or)[ ])|(?<=\())!(?=[A-Za-z_(])", "not ", "!"),
+    rule(r"!(?:(?<=[ ]and[ ]!)|(?<=[ ]or[ ]!)|(?<=\(!))(?=[A-Za-z_(])", "not ", "!"),
     rule(r"(?<=[A-Za-z])\+\+(?!\w)", " plus plus", "++"),
     rule(r"(?<![\w+])\+\+(?=[a-z](?!\w))", "plus plus ", "++"),
     rule(r"(?<=[a-z\d])::(?=\w)", " colon colon ", "::"),

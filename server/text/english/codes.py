@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import letters, numbers
-from server.text.english.rules import Rule, beside, rule
+from server.text.english.rules import Rule, alternatives, beside, rule
 from server.text.patterns import lazy
 
 _LABELS = (
@@ -15,7 +15,7 @@ _LABELS = (
 ).split("|")
 _COUNTED = "percent|dollars|people|times|items|of|miles|years|days"
 _LABELLED = rf"""
-    (?<!\w) (?P<label> (?i:{"|".join(_LABELS).replace(" ", "[ ]")})\.? (?:[ ](?:number|no\.?|code|ID|digits|id))? )
+    (?<!\w) (?P<label> (?i:{alternatives(_LABELS)})\.? (?:[ ](?:number|no\.?|code|ID|digits|id))? )
     (?P<link> :?[ ](?:is[ ]|are[ ]|to[ ])? | : | [ ]?\#[ ]? | [ ]No\.[ ] )
     (?P<hash>\#)?
     (?P<digits> \d{{3,20}} (?:[ \-]\d{{2,10}}){{0,6}} )

@@ -96,6 +96,7 @@ _PER = {
 }
 _PER |= {each.upper(): _PER[each] for each in "hr hour day wk week mo month yr year night person lb gal".split()}
 _SYMBOL = alternatives(CURRENCIES)
+_SYMBOL_STARTS = re.escape("".join(sorted({symbol[0] for symbol in CURRENCIES})))
 _SCALE = rf"""
     (?: [ -]?(?P<word>(?i:{"|".join(SCALE_WORDS)}))\b
       | [ ]?(?P<letter>bn|Bn|BN|bln|mn|MN|mln|trn|tn|TN|mil|MM|mm|[KkMmBbTt])(?![\w$%]) )?
@@ -104,6 +105,7 @@ _NUMBER = r"\d+(?:,\d{2,3})*(?:\.\d+)?|\.\d+"
 _QUANTITY = r"1(?:0*[kKMB]|00+|0{0,2}(?:,000)+)"
 """The quantity of a rate: "$5/1M tokens", "$2/1,000 words". Any other number after a slash may be a second price."""
 _AMOUNT = rf"""
+    (?=[Aa+\-−{_SYMBOL_STARTS}])
     (?:(?<![\w])(?P<article>[Aa]n?)[ ])?
     (?P<sign>(?<![\w.,)])[-+−])?
     (?<![\w.,]) (?P<symbol>{_SYMBOL})[ ]? (?P<minus>[-−])?

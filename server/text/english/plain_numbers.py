@@ -19,7 +19,7 @@ _PERCENT = rf"""
 _ORDINAL = r"""
     (?<![\w.]) (?P<number>\d{1,3}(?:,\d{3})+|\d{1,15}) (?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ) (?![^\W_])
 """
-_SIGNED = rf"(?<![\w)])(?P<sign>[-+−±])(?P<number>{numbers.NUMBER})"
+_SIGNED = rf"(?P<sign>[-+−±])(?<![\w)].)(?P<number>{numbers.NUMBER})"
 _ABOUT = r"(?<![\w~])[~≈∼][ ]?(?=\d|[$€£])"
 _TIMES = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})[x×](?!\w)"
 _DECADES = r"(?<![\w.,$€£:/\-])(?P<first>[2-9]0)s[-–](?P<last>[2-9]0)s(?!\w)"
@@ -32,11 +32,11 @@ _TIMES_RANGE = rf"""
 """
 _VARIABLE = lazy(r"\bx (?:squared|cubed|to the|equals)\b|\bof x\b|[\d)]x\^|\bx[\^²³]")
 _PLUS = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})\+(?![\w+])"
-_DECIMAL = r"(?<![\w.])\.\d+"
-_NUMBER = r"(?<!\d)\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?"
+_DECIMAL = r"\.(?<![\w.].)\d+"
+_NUMBER = r"\d(?:(?<!\d\d)\d{0,2}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d*(?:\.\d+)?)"
 _LETTER = lazy(r"[^\W\d_]")
-_LEADING = r"(?<![\w.])(?P<letters>[A-Za-z]{1,12})(?P<number>\d{1,4})(?P<tail>[A-Za-z]{0,3})(?!\w|[.]\d)"
-_TRAILING = r"(?<![\w.,])(?P<number>\d{1,4})(?P<letters>[A-Za-z]{1,3})(?!\w)"
+_LEADING = r"(?P<letters>[A-Za-z](?<![\w.].)[A-Za-z]{0,11})(?P<number>\d{1,4})(?P<tail>[A-Za-z]{0,3})(?!\w|[.]\d)"
+_TRAILING = r"(?P<number>\d(?<![\w.,].)\d{0,3})(?P<letters>[A-Za-z]{1,3})(?!\w)"
 _SUFFIXES = frozenset("st nd rd th".split())
 
 _MILLIONS = r"""

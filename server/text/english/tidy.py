@@ -16,8 +16,8 @@ _CLOSING = r"[ ]?[)\]}]+"
 _NUMBERED = r"(?<![\w()])\((?P<mark>[a-zA-Z]|\d{1,2})\)[ ]?(?!\d)"
 _DASH = r"[ ]*(?:[—–]|--+)[—–\s]*|(?<=\s)-(?=\s)[—–\s]*"
 _LEADING_DASH = r"(?m)^[ ]*[—–\-]+[ ]*"
-_NOT_SPOKEN = lazy(r"[^\w\s.,?!;:'\"\-—\U000f0000-\U0010ffff]|_")
-_DIGIT = lazy(r"[^\W\D]|[⁰¹²³⁴-⁹₀-₉①-⑳⓪]")
+_NOT_SPOKEN = lazy(r"[^\w\s.,?!;:'\"\-—\U000f0000-\U0010ffff]")
+_DIGIT = lazy(r"[\d⁰¹²³⁴-⁹₀-₉①-⑳⓪]")
 _NEXT_TO_MARK = lazy(r"[.,;:?! ][.,;:?!]|[.?!,;:][ ][.,;:?!]")
 _BEFORE_STOP = lazy(r"\s+(?=[.,;:?!])(?!\.\.\.)")
 _DOUBLED = lazy(
@@ -28,8 +28,8 @@ _DOUBLED = lazy(
     """,
     re.VERBOSE,
 )
-_STARTING = lazy(r"^[\s,;:]+|^[.]+(?=\s*\w)")
-_SENTENCE_START = lazy(r"(?<=[A-Za-z][.!?] )(?<!\.m\. )[a-z](?![A-Z])")
+_STARTING = lazy(r"[\s,;:]+|[.]+(?=\s*\w)")
+_SENTENCE_START = lazy(r"[.!?] (?<=[A-Za-z]..)(?<!\.m\. )[a-z](?![A-Z])")
 _EMPTY_QUOTES = lazy(r"\"\s*\"")
 _END = lazy(r"[.!?…]['\")]*$")
 _END_PAUSES = lazy(r"[\s\U000f0000-\U000fffff]*[\U000f0000-\U000fffff]\s*$")
@@ -49,8 +49,8 @@ def _numbered(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(r"``|''", '"', ("``", "''")),
-    rule(r'(?<=\w)"(?=\w)', " ", '"'),
-    rule(r"(?<=\w),(?=\w)", ", ", ","),
+    rule(r'"(?<=\w")(?=\w)', " ", '"'),
+    rule(r",(?<=\w,)(?=\w)", ", ", ","),
     rule(_LEADING_DASH, "", tuple("—–-")),
     rule(_DASH, " — ", ("—", "–", "- ", "--")),
     rule(_OPENING, ", ", tuple("([{")),
@@ -66,14 +66,15 @@ EARLY: tuple[Rule, ...] = (rule(_NUMBERED, _numbered, "("),)
 def tidy(text: str) -> str:
     """Return ``text`` with only words and the punctuation of prose, in one line."""
     text = _DIGIT.sub(_digit, text)
-    text = _NOT_SPOKEN.sub(" ", text)
+    text = _NOT_SPOKEN.sub(" ", text.replace("_", " "))
     if '"' in text:
         text = _EMPTY_QUOTES.sub(" ", text)
     text = " ".join(text.split())
     if _NEXT_TO_MARK.search(text):
         text = _BEFORE_STOP.sub("", text)
         text = _DOUBLED.sub("", text)
-    text = _STARTING.sub("", text)
+    if starting := _STARTING.match(text):
+        text = text[starting.end() :]
     text = _SENTENCE_START.sub(lambda match: match[0].upper(), text)
     return text.strip()
 
@@ -108,7 +109,7 @@ def open_end(text: str) -> str:
 
 def closed(text: str) -> str:
     """Return ``text`` with a full stop at its end, if it has no end mark."""
-    pauses = _END_PAUSES.search(text)
+    pauses = _END_PAUSES.search(text) if marks.PAUSE.search(text) else None
     tail = pauses[0].replace(" ", "") if pauses else ""
     text = _END_COMMA.sub("", text[: len(text) - len(pauses[0])] if pauses else text)
     return f"{text if not text or _END.search(text) else f'{text}.'}{tail}"

@@ -141,7 +141,7 @@ def _measure(match: re.Match[str]) -> str:
         unit = "parsec"
     describes = match["space"] == "-" or attributive.measure(match.string, *match.span(), unit)
     one = describes or is_one(match["to"] or text)
-    between = _between(unit, text, used=_USED.search(match.string) is not None)
+    between = _between(unit, text, match.string)
     noun = UNITS[unit][0 if one and not between else 1]
     power = (match["power"] or "").lstrip("^")
     if power:
@@ -155,13 +155,14 @@ def _measure(match: re.Match[str]) -> str:
     return f"{_sign(match['sign'])}{words}{'-' if match['space'] == '-' else ' '}{noun}{stop}"
 
 
-def _between(unit: str, text: str, *, used: bool) -> str:
+def _between(unit: str, text: str, around: str) -> str:
     """Return memory in use as "twelve of sixteen", and two options as "fifty or sixty". Fractions give ""."""
     top, slash, bottom = text.partition("/")
     if not slash or not (top.isdecimal() and bottom.isdecimal()):
         return ""
     if unit.endswith("Hz"):
         return f"{numbers.number(top)} or {numbers.number(bottom)}"
+    used = unit in _BYTES and _USED.search(around) is not None
     if unit in _BYTES and not used and top in _POWERS_OF_TWO and bottom in _POWERS_OF_TWO:
         return f"{numbers.number(top)} or {numbers.number(bottom)}"
     if unit in _BYTES and int(bottom) > _LARGEST_DENOMINATOR and int(top) <= int(bottom):
