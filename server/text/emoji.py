@@ -72,7 +72,7 @@ _SHORT_NAMES = (
     "thumbsdown thumbsup trophy unlock wave wink worried wrench yum zap zzz"
 ).split()
 _SHORTCODE = lazy(
-    rf"(?<![\w:/]):((?:{'|'.join(_SHORT_NAMES)})|[+-]1|[a-z0-9]{{1,20}}(?:_[a-z0-9]{{1,20}}){{1,5}}):(?![\w:/])"
+    rf":(?<![\w:/].)((?:{'|'.join(_SHORT_NAMES)})|[+-]1|[a-z0-9]{{1,20}}(?:_[a-z0-9]{{1,20}}){{1,5}}):(?![\w:/])"
 )
 """An emoji by its name, as in chat programs: ":tada:", ":thumbs_up:"."""
 _VARIABLE = lazy(r"(?:^|[\s(=])(?![IUu]$)[^\W\d_]$")
@@ -107,7 +107,7 @@ def in_english(text: str) -> str:
     if any(heart in text for heart in ("<3", "♥", "❤")):
         text = _LOVE.sub(lambda match: f"{match['subject'] or match['you'] or match['low']} love", text)
         text = _LOVE_FIRST.sub("love", text)
-    if not text.isascii():
+    if "★" in text or "⭐" in text:
         text = _RATING.sub(
             lambda match: f"{match[1]} star" + ("s" if match[1] != "1" and match["noun"] is None else ""), text
         )

@@ -59,11 +59,19 @@ def to_text(text: str, *, line_before: int = 0) -> str:
         return paragraphs(text, line_before=line_before)
     if "<" in text:
         text = angle_brackets.in_words(_SCRIPT.sub("", text))
-    text = _COMPARISON.sub(r"\\\g<0>", _BULLET.sub(r"\1- ", formula_markup.one_line(text)))
+    text = _BULLET.sub(r"\1- ", formula_markup.one_line(text))
+    if ">" in text:
+        text = _COMPARISON.sub(r"\\\g<0>", text)
     if "]:" in text:
         text = _LABEL.sub(r"\1\\[", text)
-    text = _SHARE.sub(r"\\\\\\\\", _CITATION.sub("", _RUN.sub(r"\1", text)))
-    blocks = _blocks(_PRODUCT.sub(lambda match: match[0].replace("*", _STAR), text), 0, line_before)
+    text = _RUN.sub(r"\1", text)
+    if "[" in text or "【" in text:
+        text = _CITATION.sub("", text)
+    if "\\" in text:
+        text = _SHARE.sub(r"\\\\\\\\", text)
+    if "*" in text:
+        text = _PRODUCT.sub(lambda match: match[0].replace("*", _STAR), text)
+    blocks = _blocks(text, 0, line_before)
     return "\n\n".join(filter(None, blocks)).replace(_STAR, "*")
 
 
