@@ -27,7 +27,7 @@ def reload(
         if sys.platform != "linux":
             raise SettingsError("only Linux is supported; send SIGHUP to sonant serve, and read its log")
         server = _only_server() if pid is None else pid
-        ok, message = _reload(server)
+        ok, message = request_reload(server)
         if not ok:
             raise SettingsError(f"nothing has changed: {message}")
     note(f"reloaded the server with the process id {server}: {message}")
@@ -50,7 +50,7 @@ def _user_of(pid: int) -> int | None:
         return None
 
 
-def _reload(server: int) -> tuple[bool, str]:
+def request_reload(server: int) -> tuple[bool, str]:
     """Reload a server, and wait until it has. Return whether it did, and its message. Raises SettingsError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
         try:

@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import yaml
 
+from server.cli.reload import request_reload
 from tests.server.commands import run_module
 from tests.server.serving import TIMEOUT, Serving, engine_settings, write_config
 from tests.support.random_checkpoint import RandomCheckpoints
@@ -33,20 +34,22 @@ class ReloadableServer:
         path.write_text(yaml.safe_dump({"models": [*models], "voices": voices, **settings}))
         return path
 
-    def model(self, name: str, checkpoint: str = "pocket", slots: int = 8) -> dict[str, Any]:
+    def model(self, name: str, checkpoint: str = "pocket") -> dict[str, Any]:
         """An entry of ``models``."""
-        return {"name": name, "engine": engine_settings(self.checkpoints[checkpoint], talker={"slots": slots})}
+        return {"name": name, "engine": engine_settings(self.checkpoints[checkpoint])}
 
     def reload(self) -> subprocess.CompletedProcess[str]:
         """Run ``sonant reload``."""
         return run_module("server.cli", "reload", "--pid", self.server.process.pid)
 
     def change(self, *models: dict[str, Any], **settings: Any) -> str:
-        """Write the configuration, reload it, and return what ``sonant reload`` printed."""
+        """Write the configuration, reload it as ``sonant reload`` does, and return the message that it prints."""
         self.write(*models, **settings)
-        done = self.reload()
-        assert done.returncode == 0, done.stderr
-        return done.stderr
+        before = len(self.server.lines)
+        ok, message = request_reload(self.server.process.pid)
+        assert ok, message
+        self.wait_for_log(before, "reloaded the configuration")
+        return message
 
     def engines(self) -> set[int]:
         """The process ids of all engines."""

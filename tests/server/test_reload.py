@@ -84,8 +84,8 @@ def test_no_request_is_refused_during_reloads(reloadable: ReloadableServer, clie
     with ThreadPoolExecutor(1) as threads:  # one request at a time: in batches a sample may be rounded differently
         sending = threads.submit(send)
         try:
-            for slots in (2, 3):
-                reloadable.change(engine={"talker": {"slots": slots}}, model_aliases=[f"alias-{slots}"])
+            reloadable.change(engine={"talker": {"slots": 2}}, model_aliases=["alias"])
+            reloadable.change()
         finally:
             reloaded.set()
         answers = sending.result()
@@ -188,10 +188,30 @@ def test_settings_that_need_a_restart_are_reported_and_left(reloadable: Reloadab
     assert "need a restart" not in reloadable.change()
 
 
+def test_sighup_reloads(reloadable: ReloadableServer, client: httpx.Client) -> None:
+    reloadable.change()
+    before = len(reloadable.server.lines)
+    reloadable.write(model_aliases=["by-signal"])
+    reloadable.server.process.send_signal(signal.SIGHUP)
+    reloadable.wait_for_log(before, "reloaded the configuration")
+    assert client.get("/v1/models/by-signal").status_code == 200
+
+
+def test_a_live_session_uses_the_new_configuration_for_its_next_utterance(reloadable: ReloadableServer) -> None:
+    with session(reloadable.server, "across", voice="ryan") as socket:
+        for number, settings in enumerate(({}, {"engine": {"talker": {"slots": 6}}})):
+            reloadable.change(**settings)
+            send_utterance(socket, "Hello there.")
+            audio, _ = receive_utterance(socket)
+            assert audio, number
+    with reloadable.server.client() as client:
+        engines = [client.get(f"{SPEECH}/across.{number}").json()["engine"] for number in (0, 1)]
+    assert int(engines[0]) < int(engines[1])
+
+
 def test_a_reload_during_another_one_waits_and_uses_the_last_configuration(
     reloadable: ReloadableServer, client: httpx.Client
 ) -> None:
-    reloadable.change()
     reloadable.settled()
     with ThreadPoolExecutor(2) as threads:
         reloadable.write(engine={"talker": {"slots": 3}}, model_aliases=["first"])
@@ -204,30 +224,8 @@ def test_a_reload_during_another_one_waits_and_uses_the_last_configuration(
     check(client.get("/v1/models/first"), 404, "model", "model_not_found")
 
 
-def test_sighup_reloads(reloadable: ReloadableServer, client: httpx.Client) -> None:
-    reloadable.change()
-    before = len(reloadable.server.lines)
-    reloadable.write(model_aliases=["by-signal"])
-    reloadable.server.process.send_signal(signal.SIGHUP)
-    reloadable.wait_for_log(before, "reloaded the configuration")
-    assert client.get("/v1/models/by-signal").status_code == 200
-
-
-def test_a_live_session_uses_the_new_configuration_for_its_next_utterance(reloadable: ReloadableServer) -> None:
-    reloadable.change()
-    with session(reloadable.server, "across", voice="ryan") as socket:
-        for number, slots in enumerate((8, 6)):
-            reloadable.change(engine={"talker": {"slots": slots}})
-            send_utterance(socket, "Hello there.")
-            audio, _ = receive_utterance(socket)
-            assert audio, number
-    with reloadable.server.client() as client:
-        engines = [client.get(f"{SPEECH}/across.{number}").json()["engine"] for number in (0, 1)]
-    assert int(engines[0]) < int(engines[1])
-
-
 def test_nothing_is_left_behind(reloadable: ReloadableServer, client: httpx.Client) -> None:
-    reloadable.change()
+    reloadable.settled()
     client.get("/health")
     http = reloadable.server.processes().http
     shared = {path.name for path in Path("/dev/shm").iterdir()}
