@@ -18,7 +18,7 @@ import soundfile as sf
 
 from tests.docs.blocks import ROOT
 from tests.docs.page_runner import TIMEOUT, PageRun, run_page
-from tests.server.commands import COMPILED
+from tests.server.commands import FAST_START
 from tests.server.serving import Serving
 
 RECORDING = ROOT / "docs" / "samples" / "clone1-reference.ogg"
@@ -70,7 +70,7 @@ def recording_url(recording: Path) -> Iterator[str]:
 def serving(home: Path) -> Iterator[Serving]:
     """``make serve`` on a free port."""
     variables = {
-        **COMPILED,
+        **FAST_START,
         "HOME": str(home),
         "XDG_DATA_HOME": "",
         "SONANT_REFERENCES__PRIVATE_HOSTS": '["127.0.0.1"]',
@@ -90,7 +90,7 @@ def page_runner(
         "127.0.0.1:8000": serving.url.removeprefix("http://"),
     }
     path = f"{home / 'bin'}:{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}"
-    environment = {**COMPILED, "HOME": str(home), "XDG_DATA_HOME": "", "PATH": path, "SONANT_SERVER": serving.url}
+    environment = {**FAST_START, "HOME": str(home), "XDG_DATA_HOME": "", "PATH": path, "SONANT_SERVER": serving.url}
 
     @cache
     def run(page: Path) -> PageRun:

@@ -8,8 +8,12 @@ import sys
 
 from tests.server.serving import ROOT, TIMEOUT
 
-COMPILED = {"SONANT_ENGINE__CODE2WAV__DTYPE": "int16"}
-"""Environment variables for a Code2Wav with compiled kernels, like that of the servers."""
+FAST_START = {
+    "SONANT_ENGINE__THREADS": "1",
+    "SONANT_ENGINE__TALKER__WEIGHTS": "exact",
+    "SONANT_ENGINE__CODE2WAV__DTYPE": "int16",
+}
+"""Environment variables for an engine that starts fast, like ``engine_settings``."""
 
 
 def run_module(

@@ -23,7 +23,7 @@ from server.cli.main import main
 from server.listeners.sockets import listen
 from server.long_text.pieces import SENTENCE_PAUSE
 from tests.server.audio_decoding import decode_audio
-from tests.server.commands import COMPILED, run_module
+from tests.server.commands import FAST_START, run_module
 from tests.server.recordings import tone, wav
 from tests.server.serving import ROOT, SPEECH, TIMEOUT, Serving, speech, write_config
 
@@ -31,7 +31,7 @@ SAMPLING = ["--seed", "7", "--max-new-tokens", "24"]
 
 
 def run_sonant(*arguments: object, typed: str | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
-    return run_module("server.cli", *arguments, typed=typed, **COMPILED, **variables)
+    return run_module("server.cli", *arguments, typed=typed, **FAST_START, **variables)
 
 
 def run_all(commands: Mapping[str, Sequence[object]]) -> dict[str, subprocess.CompletedProcess[str]]:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import soundfile as sf
 
-from tests.server.commands import COMPILED, run_module
+from tests.server.commands import FAST_START, run_module
 from tests.server.live_client import receive_error, receive_utterance, send_messages, send_text, session
 from tests.server.serving import SPEECH, Serving, speech, write_config
 from tests.server.test_bad_input import check
@@ -208,7 +208,7 @@ def test_say_reads_text_like_the_server(pocket: Path, tmp_path: Path, client: ht
         "--pronunciation",
         "SQL=sequel",
         *options,
-        **COMPILED,
+        **FAST_START,
     )
     assert done.returncode == 0, done.stderr
     samples, _ = sf.read(output, dtype="int16")
