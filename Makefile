@@ -49,14 +49,15 @@ serve: $(INSTALLED)
 	$(BIN)/sonant serve --config $(CONFIG) $(ARGS)
 
 # Files are divided among processes: most tests wait for a server that starts or stops. On a new machine, the processes
-# would all compile the kernels of their servers at once, so one utterance is spoken before. Bytecode is cached even if
-# the environment says otherwise: hundreds of processes import the same modules.
+# would all compile the kernels of their servers at once, so one utterance is spoken before. Files run in the order of
+# their paths: those of a folder share fixtures, such as a browser, and short unit tests are last. Bytecode is cached
+# even if the environment says otherwise: hundreds of processes import the same modules.
 test: export PYTHONDONTWRITEBYTECODE =
 # Idle torch threads sleep: if they spin, they slow the other test processes down. This saves about 10 % of the time.
 test: export OMP_WAIT_POLICY = PASSIVE
 test: lint
 	$(BIN)/sonant say Hello. -o $(VENV)/hello.wav
-	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(INSTALLED_TEST)
 	$(BIN)/ruff check
