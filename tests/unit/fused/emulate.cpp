@@ -45,7 +45,7 @@ extern "C" void run(const Params *params, unsigned seed) {
                 Fiber &fiber = fibers[cta * in_block + i];
                 if (fiber.done) continue;
                 now = &fiber;
-                swapcontext(&scheduler, &now->context);
+                resume();
                 left[cta] -= fiber.done;
                 all -= fiber.done;
             }

@@ -2,6 +2,7 @@
 // specified by PTX. A block runs as far as it can before another one continues, with its fibers in random order.
 // Asynchronous copies and products of warpgroups complete only when waited for, and shared memory starts as NaN.
 #pragma once
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -40,7 +41,9 @@ struct Copy {
     const void *from;
 };
 struct Fiber {
-    ucontext_t context;
+    ucontext_t context;  // where the fiber starts
+    jmp_buf state;
+    bool started = false;
     std::vector<char> stack;
     int cta, thread;
     bool done = false;
@@ -69,10 +72,19 @@ inline std::vector<std::vector<char>> shared;
 inline std::vector<std::map<unsigned, SharedBarrier>> barriers;  // of every block, by address
 inline std::vector<std::vector<BulkCopy>> copies;               // of every block, not complete
 inline std::vector<char> waiting;  // blocks that wait at a grid barrier for others
-inline ucontext_t scheduler;
+inline jmp_buf scheduler;
 inline Fiber *now;
 
-inline void yield() { swapcontext(&now->context, &scheduler); }
+// Unlike swapcontext, jumps make no system call.
+inline void yield() {
+    if (!_setjmp(now->state)) _longjmp(scheduler, 1);
+}
+inline __attribute__((noinline)) void resume() {
+    if (_setjmp(scheduler)) return;
+    if (now->started) _longjmp(now->state, 1);
+    now->started = true;
+    setcontext(&now->context);
+}
 inline void meet(Barrier &barrier, int all) {
     int round = barrier.passed;
     if (++barrier.waiting == all) {

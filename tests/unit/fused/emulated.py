@@ -74,6 +74,7 @@ def _emulated(
     library = folder / f"{source}.so"
     options = [
         *macros, "-DEMULATED", f'-DSOURCE="{source}.cu"', f"-DKERNEL={kernel}", "-I", str(CUDA), "-I", str(HERE),
+        "-U_FORTIFY_SOURCE",  # it does not allow jumps between stacks
     ]  # fmt: skip
     command = ["g++", "-O1", "-std=c++17", "-shared", "-fPIC", "-w", *options, str(HERE / "emulate.cpp")]
     subprocess.run([*command, "-o", str(library)], check=True)
