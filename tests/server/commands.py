@@ -1,4 +1,4 @@
-"""Run the project's commands as subprocesses."""
+"""Run the project's commands, as subprocesses or in the test process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 
+from typer.testing import CliRunner, Result
+
+from server.cli.main import create_app
 from tests.server.serving import ROOT, TIMEOUT
 
 FAST_START = {
@@ -30,3 +33,13 @@ def run_module(
         timeout=TIMEOUT,
         check=False,
     )
+
+
+def run_command(command: str, *arguments: object, typed: str | None = None, **variables: str) -> Result:
+    """Run a subcommand of ``sonant`` in this process, which has imported its modules already. Not thread-safe.
+
+    typed: its standard input.
+    """
+    app = create_app([command])
+    words = [command, *map(str, arguments)]
+    return CliRunner().invoke(app, words, input=typed, env=variables, catch_exceptions=False)

@@ -1,4 +1,4 @@
-"""``sonant serve``, ``say`` and ``doctor`` as processes."""
+"""The commands ``sonant serve``, ``say`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,21 +21,22 @@ from server.cli.main import main
 from server.listeners.sockets import listen
 from server.long_text.pieces import SENTENCE_PAUSE
 from tests.server.audio_decoding import decode_audio
-from tests.server.commands import FAST_START, run_module
+from tests.server.commands import FAST_START, run_command, run_module
 from tests.server.recordings import tone, wav
 from tests.server.serving import ROOT, SPEECH, TIMEOUT, Serving, speech, write_config
+from tests.support.scripted_engine import ScriptedEngine, info
 
 SAMPLING = ["--seed", "7", "--max-new-tokens", "24"]
 
 
-def run_sonant(*arguments: object, typed: str | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
-    return run_module("server.cli", *arguments, typed=typed, **FAST_START, **variables)
+def run_sonant(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return run_module("server.cli", *arguments, **FAST_START)
 
 
-def run_all(commands: Mapping[str, Sequence[object]]) -> dict[str, subprocess.CompletedProcess[str]]:
-    """Run several commands, two at a time."""
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(commands, pool.map(lambda command: run_sonant(*command), commands.values()), strict=True))
+def say(*arguments: object, typed: str | None = None) -> None:
+    """Run ``sonant say``, which succeeds."""
+    done = run_command("say", *arguments, typed=typed, **FAST_START)
+    assert done.exit_code == 0, done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -66,31 +65,35 @@ def test_say_writes_the_audio_of_the_server(pocket: Path, tmp_path: Path, client
 
 def test_say_reads_standard_input(pocket: Path, tmp_path: Path, client: httpx.Client) -> None:
     output = tmp_path / "said.wav"
-    command = ["say", "-", "-o", str(output), "--model", str(pocket), "--voice", "Serena", *SAMPLING]
-    done = run_sonant(*command, typed="Hello there.\n")
-    assert done.returncode == 0, done.stderr
+    say("-", "-o", output, "--model", pocket, "--voice", "Serena", *SAMPLING, typed="Hello there.\n")
     samples, _ = sf.read(output, dtype="int16")
     assert samples.tobytes() == client.post(SPEECH, json=speech()).content
 
 
-def test_say_selects_the_format_by_the_file_extension(pocket: Path, tmp_path: Path) -> None:
-    kinds = {"said.mp3": "mp3", "SAID.OGG": "opus", "said.flac": "flac"}
-    common = ["say", "Hello there.", "--model", pocket, "--speed", "2", "--sample-rate", "16000", *SAMPLING]
-    done = run_all({name: [*common, "-o", tmp_path / name, "--dump", tmp_path / f"{name}.npz"] for name in kinds})
-    for name, kind in kinds.items():
-        assert done[name].returncode == 0, done[name].stderr
-        decoded, rate = decode_audio((tmp_path / name).read_bytes(), kind)
-        assert rate == 16_000
-        dumped = load_dump(tmp_path / f"{name}.npz")["wav"]
-        assert len(decoded) / rate == pytest.approx(len(dumped) / 24_000 / 2, abs=0.08)
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``sonant say`` start no engine process."""
+    engine = ScriptedEngine(description=info(trained=False))
+    monkeypatch.setattr("server.cli.offline.EngineClient", lambda _: engine)
+
+
+@pytest.mark.usefixtures("scripted")
+@pytest.mark.parametrize(("name", "kind"), [("said.mp3", "mp3"), ("SAID.OGG", "opus"), ("said.flac", "flac")])
+def test_say_selects_the_format_by_the_file_extension(tmp_path: Path, name: str, kind: str) -> None:
+    output, dump = tmp_path / name, tmp_path / "said.npz"
+    say("Hello there.", "-o", output, "--dump", dump, "--speed", "2", "--sample-rate", "16000")
+    decoded, rate = decode_audio(output.read_bytes(), kind)
+    assert rate == 16_000
+    assert len(decoded) / rate == pytest.approx(len(load_dump(dump)["wav"]) / 24_000 / 2, abs=0.08)
 
 
 def test_the_dump_of_a_clone_contains_its_voice(pocket: Path, tmp_path: Path, recording: Path) -> None:
-    common = ["say", "Hello.", "--model", pocket, "--ref-audio", recording, "--ref-text", "one two", *SAMPLING]
-    options = {"in context": [], "embedding only": ["--x-vector-only"]}
-    done = run_all({name: [*common, "--dump", tmp_path / f"{name}.npz", *more] for name, more in options.items()})
-    assert [each.returncode for each in done.values()] == [0, 0], done
-    in_context, embedding_only = (load_dump(tmp_path / f"{name}.npz") for name in options)
+    dumps = []
+    for name, more in (("in-context", []), ("embedding-only", ["--x-vector-only"])):
+        reference = ["--ref-audio", recording, "--ref-text", "one two", *more]
+        say("Hello.", "--model", pocket, "--dump", tmp_path / f"{name}.npz", *reference, *SAMPLING)
+        dumps.append(load_dump(tmp_path / f"{name}.npz"))
+    in_context, embedding_only = dumps
     assert in_context["ref_codes"].shape == (9, 16)
     assert in_context["ref_codes"].dtype == np.int64
     assert "ref_codes" not in embedding_only
@@ -99,11 +102,12 @@ def test_the_dump_of_a_clone_contains_its_voice(pocket: Path, tmp_path: Path, re
 
 
 def test_the_dump_contains_codes_and_samples_for_each_text_layout(pocket: Path, tmp_path: Path) -> None:
-    common = ["say", "Hello there, all of you.", "--model", pocket, "--greedy", *SAMPLING]
-    layouts = ("streaming", "full")
-    done = run_all({each: [*common, "--dump", tmp_path / f"{each}.npz", "--text-layout", each] for each in layouts})
-    assert [each.returncode for each in done.values()] == [0, 0], done
-    arrays, full = (load_dump(tmp_path / f"{layout}.npz") for layout in layouts)
+    dumps = []
+    for layout in ("streaming", "full"):
+        dump = ["--dump", tmp_path / f"{layout}.npz"]
+        say("Hello there, all of you.", "--model", pocket, "--greedy", "--text-layout", layout, *dump, *SAMPLING)
+        dumps.append(load_dump(tmp_path / f"{layout}.npz"))
+    arrays, full = dumps
     assert not np.array_equal(arrays["codes"], full["codes"])
     frames = len(arrays["codes"])
     assert sorted(arrays) == ["codes", "wav"]
@@ -116,8 +120,7 @@ def test_say_splits_a_long_text_into_sentences(pocket: Path, tmp_path: Path, cli
     text = "Good morning to all of you. This is the second of them. And here it comes to an end."
     output, dump = tmp_path / "said.wav", tmp_path / "said.npz"
     common = ["-o", output, "--dump", dump, "--model", pocket, "--voice", "Serena", *SAMPLING]
-    done = run_sonant("say", text, "--split", "sentence", *common)
-    assert done.returncode == 0, done.stderr
+    say(text, "--split", "sentence", *common)
     samples, _ = sf.read(output, dtype="int16")
     assert samples.tobytes() == client.post(SPEECH, json=speech(input=text, split="sentence")).content
     pauses = 2 * round(SENTENCE_PAUSE * 24_000)
@@ -129,8 +132,7 @@ def test_say_splits_a_long_text_into_sentences(pocket: Path, tmp_path: Path, cli
 def test_say_speaks_a_script_of_several_speakers(pocket: Path, tmp_path: Path, client: httpx.Client) -> None:
     output, script = tmp_path / "said.wav", tmp_path / "script.txt"
     script.write_text("# a greeting\nVivian: Good morning: how are you?\n\nRyan:   Fine, thank you.\n")
-    done = run_sonant("say", "--script", script, "-o", output, "--model", pocket, *SAMPLING)
-    assert done.returncode == 0, done.stderr
+    say("--script", script, "-o", output, "--model", pocket, *SAMPLING)
     turns = [{"voice": "vivian", "input": "Good morning: how are you?"}, {"voice": "ryan", "input": "Fine, thank you."}]
     samples, _ = sf.read(output, dtype="int16")
     assert samples.tobytes() == client.post(SPEECH, json=speech(input=turns)).content
@@ -148,33 +150,27 @@ FAILING_ARGUMENTS = {
     "-o no/such/folder/x.wav": "no/such/folder",
     "-o .": "Is a directory",
     "--dump /proc/nothing.npz": "/proc/nothing.npz",
-    "--model ./no/such/checkpoint": "no/such/checkpoint",
 }
 """Arguments, and a part of the error message."""
 
 
-@pytest.fixture(scope="module")
-def failed_runs(
-    pocket: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, dict[str, subprocess.CompletedProcess[str]]]:
-    """The output path, which must not exist afterwards, and the result of each command."""
-    output = tmp_path_factory.mktemp("failed") / "said.wav"
-    common = ["say", "Hello.", "--model", pocket, "-o", output]
-    return output, run_all({arguments: [*common, *arguments.split()] for arguments in FAILING_ARGUMENTS})
-
-
-@pytest.mark.timeout(300)  # the fixture runs all commands
+@pytest.mark.usefixtures("scripted")
 @pytest.mark.parametrize("arguments", FAILING_ARGUMENTS)
-def test_a_failing_say_prints_one_line_and_exits_with_1(
-    failed_runs: tuple[Path, dict[str, subprocess.CompletedProcess[str]]], arguments: str
-) -> None:
-    done = failed_runs[1][arguments]
-    assert done.returncode == 1, done.stderr
+def test_a_failing_say_prints_one_line_and_exits_with_1(tmp_path: Path, arguments: str) -> None:
+    fails_with_one_line(FAILING_ARGUMENTS[arguments], tmp_path / "said.wav", arguments)
+
+
+def test_say_names_a_checkpoint_that_cannot_be_loaded(tmp_path: Path) -> None:
+    fails_with_one_line("no/such/checkpoint", tmp_path / "said.wav", "--model ./no/such/checkpoint")
+
+
+def fails_with_one_line(expected: str, output: Path, arguments: str) -> None:
+    done = run_command("say", "Hello.", "-o", output, *arguments.split(), **FAST_START)
+    assert done.exit_code == 1, done.stderr
     *_, last = done.stderr.splitlines()
     assert last.startswith("sonant say: ")
-    assert FAILING_ARGUMENTS[arguments] in last
-    assert "Traceback" not in done.stderr
-    assert not failed_runs[0].exists()
+    assert expected in last
+    assert not output.exists()
 
 
 @pytest.mark.parametrize(
@@ -197,8 +193,8 @@ def test_wrong_usage_exits_with_2(arguments: list[str], monkeypatch: pytest.Monk
 
 
 def test_serve_names_an_unknown_setting(pocket: Path, tmp_path: Path) -> None:
-    done = run_sonant("serve", "--config", write_config(tmp_path, pocket, colour="blue"))
-    assert (done.returncode, done.stderr.strip()) == (1, "sonant serve: colour: unknown setting")
+    done = run_command("serve", "--config", write_config(tmp_path, pocket, colour="blue"))
+    assert (done.exit_code, done.stderr.strip()) == (1, "sonant serve: colour: unknown setting")
 
 
 def test_serve_names_an_address_in_use(pocket: Path, tmp_path: Path, serving: Serving) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from server.keys.valid_keys import Keys, load_keys
 from server.settings import SettingsError, load_settings
+from tests.server.commands import run_command
 from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
 from tests.server.test_bad_input import check
-from tests.server.test_commands import run_sonant
 
 KEYS = ["key-of-the-environment", "first+key/of=the-file", "third-key"]
 FILE = f"# allowed keys\n\n{KEYS[1]}   # phone\n  {KEYS[2]}\n"
@@ -135,18 +135,18 @@ def test_refuses_an_invalid_key_file_without_printing_it(tmp_path: Path, text: s
 
 
 def test_a_missing_key_file_is_named(pocket: Path, tmp_path: Path) -> None:
-    done = run_sonant(
+    done = run_command(
         "serve", "--config", write_config(tmp_path, pocket), "--port", "0", "--keys-file", tmp_path / "keys"
     )
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert done.stderr.strip() == f"sonant serve: {tmp_path / 'keys'}: No such file or directory"
 
 
 def test_refuses_to_listen_on_other_interfaces_without_a_key(pocket: Path, tmp_path: Path) -> None:
     command = ["serve", "--config", write_config(tmp_path, pocket), "--port", "0"]
     for host in ("0.0.0.0", "::"):
-        done = run_sonant(*command, "--host", host, SONANT_API_KEY="")
-        assert done.returncode == 1
+        done = run_command(*command, "--host", host, SONANT_API_KEY="")
+        assert done.exit_code == 1
         assert host in done.stderr
         assert "SONANT_API_KEY" in done.stderr
         assert "--allow-unauthenticated" in done.stderr

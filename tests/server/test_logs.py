@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from tests.server.commands import run_command
 from tests.server.serving import SPEECH, TIMEOUT, Serving, endless, speech, write_config
 
 
@@ -55,10 +56,8 @@ def test_a_voice_name_cannot_forge_a_log_line(serving: Serving, client: httpx.Cl
 
 
 def test_refuses_an_unknown_log_format(pocket: Path, tmp_path: Path) -> None:
-    from tests.server.test_commands import run_sonant
-
-    done = run_sonant("serve", "--config", write_config(tmp_path, pocket, log_format="xml"))
-    assert done.returncode == 1
+    done = run_command("serve", "--config", write_config(tmp_path, pocket, log_format="xml"))
+    assert done.exit_code == 1
     assert "log_format" in done.stderr
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.cloning.resampling import resample
 from scripts.judge.clips import read_clips
-from tests.server.commands import run_module
+from tests.server.commands import run_command
 from tests.server.live_client import receive_utterance, send_utterance, session
 from tests.server.recordings import RATE, data_url, wav
 from tests.server.serving import LOOPING, ROOT, SPEECH, Serving, speech, write_config
@@ -169,8 +169,8 @@ def test_say_removes_the_pause_after_a_reference(tmp_path: Path) -> None:
     output, pocket = tmp_path / "clone.wav", ROOT / "models" / "pocket"
     reference = ["--model", pocket, "--ref-audio", clip.file, "--ref-text", clip.text]
     text = "The bus was late again, so I walked to the office in the rain."
-    done = run_module("server.cli", "say", text, "-o", output, *reference, "--seed", "1")
-    assert done.returncode == 0, done.stderr
+    done = run_command("say", text, "-o", output, *reference, "--seed", "1")
+    assert done.exit_code == 0, done.stderr
     samples, _ = sf.read(output, dtype="int16")
     assert loud_seconds(samples.tobytes()) > 1.0
     assert seconds_before_speech(samples.tobytes()) <= 0.15

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.server.commands import run_module
+from tests.server.commands import run_command
 from tests.server.live_client import receive_utterance, send_utterance, session
 from tests.server.reloadable import ReloadableServer
 from tests.server.serving import SPEECH, endless, speech, streamed
@@ -126,8 +126,8 @@ def test_a_configuration_that_cannot_be_used_changes_nothing(
     before, http = reloadable.settled(), reloadable.server.processes().http
     descriptors = http.num_fds() - len(http.net_connections("inet"))
     reloadable.write(**settings)
-    done = reloadable.reload()
-    assert done.returncode == 1
+    done = run_command("reload", "--pid", reloadable.server.process.pid)
+    assert done.exit_code == 1
     assert re.fullmatch(rf"sonant reload: nothing has changed: {reason}.*\n", done.stderr)
     reloadable.server.wait_for(f"the configuration was not reloaded and nothing has changed: {reason}")
     assert reloadable.engines() == before
@@ -262,8 +262,8 @@ def test_the_key_file_may_change_to_another_one(checkpoints: RandomCheckpoints, 
 
 
 def test_sonant_reload_says_that_no_server_has_the_process_id() -> None:
-    done = run_module("server.cli", "reload", "--pid", 1)
-    assert (done.returncode, done.stderr) == (
+    done = run_command("reload", "--pid", 1)
+    assert (done.exit_code, done.stderr) == (
         1,
         "sonant reload: the server with the process id 1 does not answer: Connection refused\n",
     )

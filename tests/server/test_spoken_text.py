@@ -13,7 +13,7 @@ import httpx
 import pytest
 import soundfile as sf
 
-from tests.server.commands import FAST_START, run_module
+from tests.server.commands import FAST_START, run_command
 from tests.server.live_client import receive_error, receive_utterance, send_messages, send_text, session
 from tests.server.serving import SPEECH, Serving, speech, write_config
 from tests.server.test_bad_input import check
@@ -195,22 +195,9 @@ def test_say_reads_text_like_the_server(pocket: Path, tmp_path: Path, client: ht
     output = tmp_path / "said.wav"
     options = ["--seed", "7", "--max-new-tokens", "24", "--normalize", "--language", "english"]
     text = "**SQL** costs $5."
-    done = run_module(
-        "server.cli",
-        "say",
-        text,
-        "-o",
-        output,
-        "--model",
-        pocket,
-        "--voice",
-        "Serena",
-        "--pronunciation",
-        "SQL=sequel",
-        *options,
-        **FAST_START,
-    )
-    assert done.returncode == 0, done.stderr
+    voice = ["--model", pocket, "--voice", "Serena", "--pronunciation", "SQL=sequel"]
+    done = run_command("say", text, "-o", output, *voice, *options, **FAST_START)
+    assert done.exit_code == 0, done.stderr
     samples, _ = sf.read(output, dtype="int16")
     said = as_it_is(client, "sequel costs five dollars.", **ENGLISH)
     assert samples.tobytes() == said

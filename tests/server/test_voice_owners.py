@@ -20,7 +20,7 @@ from server.keys.valid_keys import Keys
 from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice
-from tests.server.commands import run_module
+from tests.server.commands import run_command
 from tests.server.live_client import live_url
 from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
 from tests.server.test_voices import VOICES, cards, post, refusal_of, success
@@ -224,8 +224,8 @@ def test_the_voices_command_shares_by_default(two_keys: Serving, clients: tuple[
     anna, bert = clients
     server = {"SONANT_SERVER": two_keys.url, "SONANT_API_KEY": KEYS[0]}
     for name, *flags in (["common"], ["private", "--private"]):
-        done = run_module("server.cli", "voices", "blend", "ryan", "serena", "--name", name, *flags, **server)
-        assert done.returncode == 0, done.stderr
+        done = run_command("voices", "blend", "ryan", "serena", "--name", name, *flags, **server)
+        assert done.exit_code == 0, done.stderr
     assert (stored(anna), stored(bert)) == (["common", "private"], ["common"])
 
 

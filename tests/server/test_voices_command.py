@@ -1,4 +1,4 @@
-"""``sonant voices`` and ``scripts/blend_speakers.py`` as processes."""
+"""``sonant voices`` and ``scripts/blend_speakers.py``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from typer.testing import Result
 
+from scripts import blend_speakers
 from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice, read_voice
-from tests.server.commands import run_module
+from tests.server.commands import run_command, run_module
 from tests.server.recordings import data_url, tone, wav
 from tests.server.serving import ROOT, SPEECH, TIMEOUT, Serving, speech
 
@@ -38,18 +40,19 @@ def _delete_stored_voices(client: httpx.Client) -> Iterator[None]:
             client.delete(f"{VOICES}/{card['id']}").raise_for_status()
 
 
-def run_voices(serving: Serving, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return run_module("server.cli", "voices", *arguments, SONANT_SERVER=serving.url)
+def run_voices(serving: Serving, *arguments: object) -> Result:
+    return run_command("voices", *arguments, SONANT_SERVER=serving.url)
 
 
 def test_adds_lists_and_deletes_a_voice(serving: Serving, client: httpx.Client, recording: Path) -> None:
-    done = run_voices(serving, "add", "anna", recording, "--ref-text", TRANSCRIPT, "--consent", "cons_1")
+    command = ["voices", "add", "anna", recording, "--ref-text", TRANSCRIPT, "--consent", "cons_1"]
+    done = run_module("server.cli", *command, SONANT_SERVER=serving.url)
     assert done.returncode == 0, done.stderr
     card = client.get(f"{VOICES}/anna").json()
     assert (card["ref_text"], card["consent"]) == (TRANSCRIPT, "cons_1")
     listed = run_voices(serving, "list").stdout
     assert "serena" in listed and "anna" in listed
-    assert run_voices(serving, "rm", "anna").returncode == 0
+    assert run_voices(serving, "rm", "anna").exit_code == 0
     assert client.get(f"{VOICES}/anna").status_code == 404
 
 
@@ -61,7 +64,7 @@ def test_embed_prints_the_embedding_of_a_recording(serving: Serving, client: htt
 
 def test_a_blend_is_printed_or_stored(serving: Serving, client: httpx.Client) -> None:
     numbers = json.loads(run_voices(serving, "blend", "ryan:0.7", "serena:0.3").stdout)
-    assert run_voices(serving, "blend", "ryan:0.7", "serena:0.3", "--name", "mixed").returncode == 0
+    assert run_voices(serving, "blend", "ryan:0.7", "serena:0.3", "--name", "mixed").exit_code == 0
     one = client.post(SPEECH, json=speech(voice="mixed")).content
     assert one == client.post(SPEECH, json=speech(speaker_embedding=numbers)).content
 
@@ -78,7 +81,7 @@ def test_an_error_is_one_line(serving: Serving, recording: Path, tmp_path: Path)
         ["list", "--server", f"{serving.url}/health"],
     ):
         done = run_voices(serving, *arguments)
-        assert done.returncode == 1, arguments
+        assert done.exit_code == 1, arguments
         assert done.stdout == ""
         assert done.stderr.startswith(f"sonant voices {arguments[0]}: ")
         assert done.stderr.count("\n") == 1
@@ -119,7 +122,9 @@ def test_a_blend_that_cannot_be_written_leaves_no_file(stored: dict[str, Path], 
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_files_that_cannot_be_blended_are_named(stored: dict[str, Path], tmp_path: Path) -> None:
+def test_files_that_cannot_be_blended_are_named(
+    stored: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "text.safetensors").write_text("no voice")
     output = tmp_path / "mixed.safetensors"
     for arguments, reason in (
@@ -130,7 +135,7 @@ def test_files_that_cannot_be_blended_are_named(stored: dict[str, Path], tmp_pat
         ([stored["anna"], "-o", tmp_path / "Mixed.safetensors"], "NAME.safetensors"),
         ([stored["anna"], "-o", stored["bert"]], "bert.safetensors"),
     ):
-        done = run_module("scripts.blend_speakers", *arguments)
-        assert done.returncode == 1
-        assert reason in done.stderr and done.stderr.count("\n") == 1
+        assert blend_speakers.main(list(map(str, arguments))) == 1
+        errors = capsys.readouterr().err
+        assert reason in errors and errors.count("\n") == 1
         assert not output.exists()

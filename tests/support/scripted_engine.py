@@ -195,7 +195,8 @@ class ScriptedEngine:
     def submit(self, request: SpeechRequest, *, on_engine: OnEngine = ignore_engine) -> ScriptedStream:
         on_engine("0", False)
         if request.language.lower() not in ("auto", *(name.lower() for name in self.info.languages)):
-            raise RequestError(f"language must be one of auto and {', '.join(self.info.languages)}", param="language")
+            names = ", ".join(("auto", *self.info.languages))
+            raise RequestError(f"language must be one of {names}, got {request.language!r}", param="language")
         script = self.scripts.pop(0) if self.scripts else good
         self.streams.append(ScriptedStream(request, script(request.text)))
         return self.streams[-1]

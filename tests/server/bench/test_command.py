@@ -1,27 +1,25 @@
-"""``sonant bench`` as a process against a real server."""
+"""``sonant bench`` against a real server."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import httpx
 import pytest
-from typer.testing import CliRunner
+from typer.testing import Result
 
-from server.cli.main import create_app
-from tests.server.commands import run_module
+from tests.server.commands import run_command, run_module
 from tests.server.recordings import tone, wav
 from tests.server.serving import SPEECH, Serving, speech
 
 TEXT = "Hello there."
 
 
-def bench(server: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return run_module("server.cli", "bench", *arguments, SONANT_SERVER=server)
+def bench(server: str, *arguments: object) -> Result:
+    return run_command("bench", *arguments, SONANT_SERVER=server)
 
 
 @pytest.fixture
@@ -38,7 +36,8 @@ def read_report(path: Path) -> dict[str, Any]:
 def test_measures_reports_and_plots_a_load(serving: Serving, client: httpx.Client, texts: Path, tmp_path: Path) -> None:
     report, plot = tmp_path / "bench.json", tmp_path / "bench.svg"
     common = ["--texts", texts, "--seed", 7, "--frames", 24, "--voice", "serena"]
-    done = bench(serving.url, "-n", 3, "--warm-up", 1, *common, "--json", report, "--plot", plot)
+    options = ["-n", 3, "--warm-up", 1, *common, "--json", report, "--plot", plot]
+    done = run_module("server.cli", "bench", *options, SONANT_SERVER=serving.url)
     assert done.returncode == 0, done.stderr
     assert "1 at once" in done.stdout
     assert "first audible sample, ms" in done.stdout
@@ -61,7 +60,7 @@ def test_measures_reports_and_plots_a_load(serving: Serving, client: httpx.Clien
 def test_compares_several_loads(serving: Serving, tmp_path: Path) -> None:
     report = tmp_path / "bench.json"
     done = bench(serving.url, "--rate", 50, "-c", 2, "-n", 4, "--even", "--frames", 6, "--json", report)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     loads = read_report(report)["loads"]
     assert [(load["load"], load["kind"], load["asked"]) for load in loads] == [
         ("50 a second", "open", 4),
@@ -79,7 +78,7 @@ def test_measures_cloning(serving: Serving, texts: Path, tmp_path: Path) -> None
     recording.write_bytes(wav(tone(1.5)))
     clone = ["--ref-audio", recording, "--ref-text", "one two three", "--task-type", "Base"]
     done = bench(serving.url, "-n", 2, "--frames", 6, "--texts", texts, *clone, "--json", report)
-    assert done.returncode == 0, done.stdout
+    assert done.exit_code == 0, done.stdout
     assert read_report(report)["loads"][0]["outcomes"] == {"ok": 2}
 
 
@@ -87,17 +86,17 @@ def test_understands_wav_streams_and_other_sample_rates(serving: Serving, texts:
     report = tmp_path / "bench.json"
     fields = json.dumps({"response_format": "wav", "sample_rate": 16_000, "seed": 7, "max_new_tokens": 11})
     done = bench(serving.url, "-n", 1, "--texts", texts, "--body", fields, "--json", report)
-    assert done.returncode == 0, done.stdout
+    assert done.exit_code == 0, done.stdout
     assert read_report(report)["loads"][0]["audio_seconds"] == pytest.approx(0.8)
 
 
 def test_reports_refusals_and_fails_if_no_request_succeeds(serving: Serving) -> None:
     done = bench(serving.url, "-n", 3, "--voice", "nobody", "--voice", "serena", "--frames", 6)
-    assert done.returncode == 0
+    assert done.exit_code == 0
     assert "1 of 3 answered" in done.stdout
     assert "404: 2, for example:" in done.stdout
     assert "'nobody'" in done.stdout
-    assert bench(serving.url, "-n", 2, "--voice", "nobody").returncode == 1
+    assert bench(serving.url, "-n", 2, "--voice", "nobody").exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -117,7 +116,7 @@ def test_reports_refusals_and_fails_if_no_request_succeeds(serving: Serving) -> 
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
 def test_an_invalid_option_is_one_line(arguments: list[str], expected: str) -> None:
-    done = CliRunner().invoke(create_app(["bench"]), ["bench", *arguments])
+    done = run_command("bench", *arguments)
     assert done.exit_code == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("sonant bench: ")
