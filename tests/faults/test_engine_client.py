@@ -233,22 +233,17 @@ async def test_a_killed_engine_fails_its_streams_and_is_restarted(client):
     assert np.array_equal(after_restart[1], expected[1])
 
 
-async def test_a_killed_code2wav_process_fails_its_streams_and_is_restarted(checkpoints):
-    engine = EngineClient(config_for(checkpoints["0b6-custom_voice"], "process"))
-    await engine.start()
-    try:
-        await engine.wait_ready(TIMEOUT)
-        stream = engine.submit(endless())
-        await anext(stream)
-        [code2wav] = psutil.Process(engine._worker.process.pid).children()
-        code2wav.kill()
-        with pytest.raises(EngineFailed):
-            await asyncio.wait_for(collect(stream), TIMEOUT)
-        assert not engine.accepting
-        await engine.wait_ready(TIMEOUT)
-        await asyncio.wait_for(collect(engine.submit(utterance(1))), TIMEOUT)
-    finally:
-        await engine.close()
+@pytest.mark.parametrize("client", ["process"], indirect=True)
+async def test_a_killed_code2wav_process_fails_its_streams_and_is_restarted(client):
+    stream = client.submit(endless())
+    await anext(stream)
+    [code2wav] = psutil.Process(client._worker.process.pid).children()
+    code2wav.kill()
+    with pytest.raises(EngineFailed):
+        await asyncio.wait_for(collect(stream), TIMEOUT)
+    assert not client.accepting
+    await client.wait_ready(TIMEOUT)
+    await asyncio.wait_for(collect(client.submit(utterance(1))), TIMEOUT)
 
 
 async def test_a_failed_restart_is_retried(client, monkeypatch):
