@@ -281,14 +281,6 @@ def test_a_server_whose_engine_cannot_start_ends_without_a_drain(tmp_path: Path)
     assert not [line for line in server.lines if "restarting" in line]
 
 
-def test_no_process_outlives_a_killed_supervisor(pocket: Path, tmp_path: Path) -> None:
-    with Several(write_config(tmp_path, pocket, http_processes=PROCESSES)).ready() as server:
-        family = server.processes().all
-        server.process.kill()
-        _, alive = psutil.wait_procs(family, TIMEOUT)
-        assert not alive
-
-
 def test_all_processes_end_with_the_main_one_and_start_again(several: Several) -> None:
     several.until_ready()
     before = several.http()
@@ -315,3 +307,11 @@ def test_a_second_server_does_not_share_the_address(several: Several, pocket: Pa
     second = run_module("server.cli", "serve", "--config", config, "--port", port)
     assert second.returncode != 0
     assert f"cannot listen on 127.0.0.1:{port}" in second.stderr
+
+
+def test_no_process_outlives_a_killed_supervisor(several: Several) -> None:
+    """The last test, because it ends the server of the others."""
+    family = several.processes().all
+    several.process.kill()
+    _, alive = psutil.wait_procs(family, TIMEOUT)
+    assert not alive
