@@ -13,31 +13,39 @@ from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice
 from tests.server.recordings import data_url, tone, wav
+from tests.server.scripted_server import scripted_server
 from tests.server.serving import SPEECH, Serving, speech, write_config
 from tests.support.random_checkpoint import write_checkpoint
+from tests.support.scripted_engine import ScriptedEngine, info
 
 VOICES = "/v1/audio/voices"
 FORM = {"name": (None, "bert"), "audio_sample": ("sample.wav", wav(tone(1.6)))}
 
 
-def serve(folder: Path, variant: str, **settings: object) -> Iterator[httpx.Client]:
-    write_checkpoint(folder / variant, variant)
-    store = VoiceStore(VoiceSettings(folder=folder / "voices"))
+def store_anna(folder: Path) -> None:
+    store = VoiceStore(VoiceSettings(folder=folder))
     store.add(StoredVoice("anna", "speaker_embedding", 1, "pocket", np.linspace(-1, 1, 64, dtype=np.float32)))
-    with Serving(write_config(folder, folder / variant, **settings)) as server, server.ready().client() as client:
-        yield client
 
 
 @pytest.fixture(scope="module")
 def clone_only(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A client of a checkpoint without built-in voices."""
-    yield from serve(tmp_path_factory.mktemp("clone-only"), "0b6-base", voice_aliases={"alloy": "anna"})
+    folder = tmp_path_factory.mktemp("clone-only")
+    store_anna(folder / "voices")
+    write_checkpoint(folder / "checkpoint", "0b6-base")
+    config = write_config(folder, folder / "checkpoint", voice_aliases={"alloy": "anna"})
+    with Serving(config) as server, server.ready().client() as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
 def built_in_only(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A client of a checkpoint that has built-in voices and cannot clone."""
-    yield from serve(tmp_path_factory.mktemp("built-in-only"), "0b6-custom_voice")
+    folder = tmp_path_factory.mktemp("built-in-only")
+    store_anna(folder)
+    engine = ScriptedEngine(description=info(trained=False, speakers=("ryan",)))
+    with scripted_server(folder, engine) as server:
+        yield server.client
 
 
 def synthesize(client: httpx.Client, **fields: object) -> bytes:
