@@ -16,19 +16,13 @@ from websockets.exceptions import InvalidStatus
 
 from tests.deploy.balancers import KINDS, Balancer, write_haproxy, write_nginx
 from tests.server.live_client import receive_error, receive_first_audio, send_text, send_utterance, session
-from tests.server.serving import SPEECH, TIMEOUT, Serving, write_config
+from tests.server.serving import SPEECH, TIMEOUT, ScriptedServing, Serving, write_config
 from tests.support.scripted_server import LATE, SCRIPTED_LOST
 
 SHORT = "Hello."
 LONG = "This is read for a while, because it is long. " * 12
 MAX_VOICES = 40
 """Voices after which both servers were selected, with near certainty."""
-
-
-class Scripted(Serving):
-    """A server with a stand-in for the engine."""
-
-    program = ("-m", "tests.support.scripted_server")
 
 
 class Fleet:
@@ -40,7 +34,7 @@ class Fleet:
             (folder / name).mkdir()
             config = write_config(folder / name, Path("org/model"), limits={"connection_share": 1})
             self.lost.append(folder / name / "lost")
-            self.servers.append(stack.enter_context(Scripted(config, **{SCRIPTED_LOST: str(self.lost[-1])})))
+            self.servers.append(stack.enter_context(ScriptedServing(config, **{SCRIPTED_LOST: str(self.lost[-1])})))
         for server in self.servers:
             server.ready()
         self.balancers = {kind: stack.enter_context(Balancer(kind, folder, self.servers)) for kind in KINDS}

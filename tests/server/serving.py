@@ -177,6 +177,12 @@ class Serving:
             self.process.stdout.close()
 
 
+class ScriptedServing(Serving):
+    """A server process that loads no checkpoint and speaks a tone: it starts in a second."""
+
+    program = ("-m", "tests.support.scripted_server")
+
+
 def busy(stats: dict[str, Any]) -> int:
     """The number of requests, slots and decoder rows in use."""
     engine = stats["engine"]

@@ -13,7 +13,7 @@ import pytest
 
 from server.errors import ApiError
 from server.synthesis.admission import Admission
-from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
+from tests.server.serving import SPEECH, ScriptedServing, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 
 
@@ -22,7 +22,7 @@ def one_at_a_time(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """A server that runs one request at a time and queues two."""
     limits = {"max_running": 1, "max_waiting": 2, "client_share": 1.0}
     config = write_config(tmp_path_factory.mktemp("one-at-a-time"), pocket, limits=limits)
-    with Serving(config) as server:
+    with ScriptedServing(config) as server:
         yield server.ready()
 
 
@@ -75,7 +75,7 @@ def test_an_invalid_request_is_refused_without_queueing(one_at_a_time: Serving) 
 
 
 def test_a_batch_requeues_between_its_items(one_at_a_time: Serving) -> None:
-    items = [endless(max_new_tokens=60)] * 8
+    items = [endless(max_new_tokens=20)] * 8
     with ThreadPoolExecutor(1) as clients, one_at_a_time.client() as client:
         headers = {"X-Request-Id": "many"}
         batch = clients.submit(client.post, f"{SPEECH}/batch", json={"items": items}, headers=headers)

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.server.audio_decoding import CONTENT_TYPES
-from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
+from tests.server.serving import SPEECH, ScriptedServing, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 
 BATCH = f"{SPEECH}/batch"
@@ -99,7 +99,7 @@ def test_an_invalid_batch_is_a_400(client: httpx.Client, body: dict, param: str,
 def two_at_a_time(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server that runs two requests, queues one, and limits the size of batches."""
     limits = {"max_running": 2, "max_waiting": 1, "max_batch_bytes": 100_000, "max_batch_items": 8}
-    with Serving(write_config(tmp_path_factory.mktemp("two-at-a-time"), pocket, limits=limits)) as server:
+    with ScriptedServing(write_config(tmp_path_factory.mktemp("two-at-a-time"), pocket, limits=limits)) as server:
         yield server.ready()
 
 

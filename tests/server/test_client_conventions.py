@@ -9,7 +9,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
+from tests.server.serving import SPEECH, TIMEOUT, ScriptedServing, Serving, speech, write_config
 from tests.server.test_bad_input import check
 
 
@@ -17,7 +17,7 @@ from tests.server.test_bad_input import check
 def with_open_lists(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server with a key, whose lists can be read without one."""
     folder = tmp_path_factory.mktemp("open-lists")
-    with Serving(write_config(folder, pocket, open_lists=True), SONANT_API_KEY="some-secret") as server:
+    with ScriptedServing(write_config(folder, pocket, open_lists=True), SONANT_API_KEY="some-secret") as server:
         yield server.ready()
 
 

@@ -15,7 +15,7 @@ from server.app import create_app
 from server.http.cors_settings import CorsSettings
 from server.package_data import DEFAULT_CONFIG
 from server.settings import SettingsError, load_settings
-from tests.server.serving import SPEECH, Serving, speech, write_config
+from tests.server.serving import SPEECH, ScriptedServing, Serving, speech, write_config
 from tests.server.test_bad_input import check
 
 ALLOWED = [
@@ -55,7 +55,7 @@ PREFLIGHT = {"Access-Control-Request-Method": "POST", "Access-Control-Request-He
 def open_server(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server without keys that pages of some other origins may use."""
     config = write_config(tmp_path_factory.mktemp("cors"), pocket, cors={"allow_origins": ALLOWED})
-    with Serving(config) as server:
+    with ScriptedServing(config) as server:
         yield server.ready()
 
 

@@ -11,17 +11,11 @@ import httpx
 import pytest
 
 from tests.server.live_client import receive_error, receive_first_audio, send_utterance, session
-from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
+from tests.server.serving import SPEECH, TIMEOUT, ScriptedServing, Serving, speech, write_config
 from tests.server.test_bad_input import check
 from tests.server.test_key_file import add, keys_command
 
 LONG = "This is read for a while, because it is long. " * 20
-
-
-class Scripted(Serving):
-    """A server with a stand-in for the engine."""
-
-    program = ("-m", "tests.support.scripted_server")
 
 
 @dataclass
@@ -57,7 +51,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
         "single": add(file, "single", "--max-requests", 1),
         "metered": add(file, "metered", "--audio-seconds-per-day", 3),
     }
-    with Scripted(write_config(folder, Path("org/model"), keys_file="keys", get_speech=True)) as server:
+    with ScriptedServing(write_config(folder, Path("org/model"), keys_file="keys", get_speech=True)) as server:
         yield Keyed(server.ready(), file, keys)
 
 

@@ -13,7 +13,7 @@ import pytest
 from server.keys.valid_keys import Keys, load_keys
 from server.settings import SettingsError, load_settings
 from tests.server.commands import run_command
-from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
+from tests.server.serving import SPEECH, TIMEOUT, ScriptedServing, Serving, speech, write_config
 from tests.server.test_bad_input import check
 
 KEYS = ["key-of-the-environment", "first+key/of=the-file", "third-key"]
@@ -26,7 +26,7 @@ def with_keys(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("with-keys")
     (folder / "keys").write_text(FILE)
     config = write_config(folder, pocket, keys_file="keys", host="0.0.0.0")
-    with Serving(config, SONANT_API_KEY=KEYS[0]) as server:
+    with ScriptedServing(config, SONANT_API_KEY=KEYS[0]) as server:
         server.url = server.url.replace("0.0.0.0", "127.0.0.1")
         server.headers = {"Authorization": f"Bearer {KEYS[0]}"}
         yield server.ready()
@@ -154,7 +154,7 @@ def test_refuses_to_listen_on_other_interfaces_without_a_key(pocket: Path, tmp_p
 
 def test_listens_on_other_interfaces_without_a_key_if_allowed(pocket: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path, pocket, host="0.0.0.0")
-    with Serving(config, "--allow-unauthenticated") as server:
+    with ScriptedServing(config, "--allow-unauthenticated") as server:
         server.wait_for(r"Warning: .* no key")
         port = urlsplit(server.url).port
         assert httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200

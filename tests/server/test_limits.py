@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.server.serving import SPEECH, Serving, endless, speech, streamed, write_config
+from tests.server.serving import SPEECH, ScriptedServing, Serving, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 
 
@@ -30,7 +30,7 @@ def strict(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         model_aliases=["mine"],
         default_voice="nobody",
     )
-    with Serving(config) as server:
+    with ScriptedServing(config) as server:
         yield server.ready()
 
 

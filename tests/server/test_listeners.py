@@ -16,13 +16,7 @@ from wyoming.tts import Synthesize
 
 from server.listeners.opening import open_sockets
 from server.settings import SettingsError, load_settings
-from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
-
-
-class ScriptedServing(Serving):
-    """A ``sonant serve`` process that loads no checkpoint and speaks a tone."""
-
-    program = ("-m", "tests.support.scripted_server")
+from tests.server.serving import SPEECH, TIMEOUT, ScriptedServing, speech, write_config
 
 
 async def test_both_listeners_speak_and_drain(tmp_path: Path) -> None:

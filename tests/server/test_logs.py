@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from tests.server.commands import run_command
-from tests.server.serving import SPEECH, TIMEOUT, Serving, endless, speech, write_config
+from tests.server.serving import SPEECH, TIMEOUT, ScriptedServing, Serving, endless, speech, write_config
 
 
 def entries(server: Serving) -> list[dict[str, Any]]:
@@ -19,7 +19,7 @@ def entries(server: Serving) -> list[dict[str, Any]]:
 
 
 def test_json_logs_have_one_object_per_line_with_request_fields(pocket: Path, tmp_path: Path) -> None:
-    with Serving(write_config(tmp_path, pocket), SONANT_LOG_FORMAT="json").ready() as server:
+    with ScriptedServing(write_config(tmp_path, pocket), SONANT_LOG_FORMAT="json").ready() as server:
         with server.client() as client:
             client.post(SPEECH, json=endless(max_new_tokens=26), headers={"X-Request-Id": "completed"})
             client.post(SPEECH, json=speech(voice='no"body\n'), headers={"X-Request-Id": "refused"})

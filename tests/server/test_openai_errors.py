@@ -14,7 +14,7 @@ import pytest
 
 from tests.server.openai_sdk import EXTRA_BODY, KINDS, REQUEST, Sdk, close_sdk, resolve, sdk_for
 from tests.server.recordings import tone, wav
-from tests.server.serving import Serving, endless, streamed, write_config
+from tests.server.serving import ScriptedServing, Serving, endless, streamed, write_config
 
 KEY = "a-key"
 RECORDING = ("recording.wav", wav(tone(1.6)), "audio/wav")
@@ -30,7 +30,7 @@ def one_request_config(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def one_request(one_request_config: Path) -> Iterator[Serving]:
     """A server with a key that runs one request at a time and queues none."""
-    with Serving(one_request_config, SONANT_API_KEY=KEY) as server:
+    with ScriptedServing(one_request_config, SONANT_API_KEY=KEY) as server:
         server.headers = {"Authorization": f"Bearer {KEY}"}
         yield server.ready()
 
@@ -159,7 +159,7 @@ async def test_a_client_timeout_cancels_the_request(sdk: Sdk, one_request: Servi
 
 
 async def test_a_draining_server_is_an_internal_server_error(one_request_config: Path) -> None:
-    with Serving(one_request_config) as server:
+    with ScriptedServing(one_request_config) as server:
         clients = [sdk_for(kind, server.ready()) for kind in KINDS]
         async with occupied(server):
             server.process.terminate()

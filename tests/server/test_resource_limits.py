@@ -31,7 +31,7 @@ from tests.server.raw_http import (
     read_response,
 )
 from tests.server.recordings import tone, wav
-from tests.server.serving import SPEECH, TIMEOUT, Serving, write_config
+from tests.server.serving import SPEECH, TIMEOUT, ScriptedServing, Serving, write_config
 from tests.server.test_http_framing import CLOSE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
@@ -57,7 +57,7 @@ def small_limits(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     folder = tmp_path_factory.mktemp("small-limits")
     (folder / "temporary").mkdir()
     config = write_config(folder, pocket, limits=limits, default_voice="serena")
-    with Serving(config, TMPDIR=str(folder / "temporary")) as server:
+    with ScriptedServing(config, TMPDIR=str(folder / "temporary")) as server:
         yield server.ready()
 
 

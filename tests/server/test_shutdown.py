@@ -30,7 +30,17 @@ from tests.server.live_client import (
     send_utterance,
     session,
 )
-from tests.server.serving import LOOPING, SPEECH, TIMEOUT, Serving, endless, speech, streamed, write_config
+from tests.server.serving import (
+    LOOPING,
+    SPEECH,
+    TIMEOUT,
+    ScriptedServing,
+    Serving,
+    endless,
+    speech,
+    streamed,
+    write_config,
+)
 from tests.server.test_bad_input import check
 from tests.server.test_live_refusals import parse_error, refused_handshake
 from tests.server.test_sse import parse_events
@@ -98,7 +108,7 @@ def audio_of(body: bytes, form: str) -> bytes:
 
 
 def test_a_draining_server_refuses_requests_until_the_last_one_ends(pocket: Path, tmp_path: Path) -> None:
-    with Serving(write_config(tmp_path, pocket)).ready() as server, server.client() as client:
+    with ScriptedServing(write_config(tmp_path, pocket)).ready() as server, server.client() as client:
         with server.send_speech(endless(), "last", window=4096) as connection:
             assert connection.recv(12) == b"HTTP/1.1 200"
             server.process.terminate()
@@ -114,7 +124,7 @@ def test_a_draining_server_refuses_requests_until_the_last_one_ends(pocket: Path
 
 def test_queued_requests_are_served_before_the_stop(pocket: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path, pocket, limits={"max_running": 1})
-    with Serving(config).ready() as server, server.client() as client:
+    with ScriptedServing(config).ready() as server, server.client() as client:
         alone = client.post(SPEECH, json=speech()).content
         with (
             ThreadPoolExecutor(1) as others,

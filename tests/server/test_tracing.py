@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.serving import ROOT, SPEECH, TIMEOUT, Serving, speech, write_config
+from tests.server.serving import ROOT, SPEECH, TIMEOUT, ScriptedServing, speech, write_config
 
 service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
@@ -59,7 +59,7 @@ def collector() -> Iterator[Collector]:
 def test_each_speech_request_is_a_span_of_the_trace_of_its_client(
     pocket: Path, tmp_path: Path, collector: Collector
 ) -> None:
-    with Serving(write_config(tmp_path, pocket), **collector.variables).ready() as server:
+    with ScriptedServing(write_config(tmp_path, pocket), **collector.variables).ready() as server:
         with server.client() as client:
             client.get("/v1/models")
             client.post(SPEECH, json=speech(voice="ryan"), headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
@@ -81,7 +81,7 @@ def test_each_speech_request_is_a_span_of_the_trace_of_its_client(
 
 def test_an_unreachable_collector_does_not_affect_requests(pocket: Path, tmp_path: Path, collector: Collector) -> None:
     nowhere = {**collector.variables, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
-    with Serving(write_config(tmp_path, pocket), **nowhere).ready() as server:
+    with ScriptedServing(write_config(tmp_path, pocket), **nowhere).ready() as server:
         with server.client() as client:
             assert client.post(SPEECH, json=speech()).status_code == 200
         server.process.terminate()

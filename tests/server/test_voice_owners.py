@@ -22,7 +22,7 @@ from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice
 from tests.server.commands import run_command
 from tests.server.live_client import live_url
-from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
+from tests.server.serving import SPEECH, TIMEOUT, ScriptedServing, Serving, speech, write_config
 from tests.server.test_voices import VOICES, cards, post, refusal_of, success
 
 KEYS = ("key-of-anna", "key-of-bert")
@@ -174,7 +174,7 @@ def test_no_key_chooses_the_voices_that_others_get_without_naming_them(pocket: P
     (tmp_path / "keys.txt").write_text("\n".join(KEYS))
     names = {"default_voice": "House", "voice_aliases": {"alloy": "Brand"}}
     config = write_config(tmp_path, pocket, keys_file="keys.txt", **names)
-    with Serving(config) as server, client_of(server.ready(), KEYS[0]) as client:
+    with ScriptedServing(config) as server, client_of(server.ready(), KEYS[0]) as client:
         for name in ("house", "brand"):
             for shared in ("false", "true"):
                 assert refusal_of(store(client, name, shared=shared)) == (409, "name", "voice_exists")
@@ -237,7 +237,7 @@ def test_a_single_key_keeps_its_voices_and_shares_new_ones(
     success(store(anna, "of-anna"))
     success(store(bert, "of-bert"))
     config = write_config(tmp_path, pocket, voices={"folder": str(two_keys.folder / "voices")})
-    with Serving(config, SONANT_API_KEY=KEYS[0]) as one, client_of(one.ready(), KEYS[0]) as client:
+    with ScriptedServing(config, SONANT_API_KEY=KEYS[0]) as one, client_of(one.ready(), KEYS[0]) as client:
         assert stored(client) == ["of-anna"]
         assert success(store(client, "later"))["shared"] is True
         assert success(store(client, "later-private", shared="false"))["shared"] is False

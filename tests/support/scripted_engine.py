@@ -194,12 +194,16 @@ class ScriptedEngine:
 
     def submit(self, request: SpeechRequest, *, on_engine: OnEngine = ignore_engine) -> ScriptedStream:
         on_engine("0", False)
-        if request.language.lower() not in ("auto", *(name.lower() for name in self.info.languages)):
-            names = ", ".join(("auto", *self.info.languages))
-            raise RequestError(f"language must be one of {names}, got {request.language!r}", param="language")
+        self.check(request)
         script = self.scripts.pop(0) if self.scripts else good
         self.streams.append(ScriptedStream(request, script(request.text)))
         return self.streams[-1]
+
+    def check(self, request: SpeechRequest) -> None:
+        """Raise RequestError if the checkpoint does not speak the language."""
+        if request.language.lower() not in ("auto", *(name.lower() for name in self.info.languages)):
+            names = ", ".join(("auto", *self.info.languages))
+            raise RequestError(f"language must be one of {names}, got {request.language!r}", param="language")
 
     async def encode_reference(
         self, samples: NDArray[np.float32], sample_rate: int, *, codes: bool, transcript: str | None = None
