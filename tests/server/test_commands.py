@@ -63,18 +63,17 @@ def test_say_writes_the_audio_of_the_server(pocket: Path, tmp_path: Path, client
     assert not done.stdout
 
 
-def test_say_reads_standard_input(pocket: Path, tmp_path: Path, client: httpx.Client) -> None:
-    output = tmp_path / "said.wav"
-    say("-", "-o", output, "--model", pocket, "--voice", "Serena", *SAMPLING, typed="Hello there.\n")
-    samples, _ = sf.read(output, dtype="int16")
-    assert samples.tobytes() == client.post(SPEECH, json=speech()).content
-
-
 @pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ``sonant say`` start no engine process."""
+def scripted(monkeypatch: pytest.MonkeyPatch) -> ScriptedEngine:
+    """The engine of ``sonant say``, which starts no process."""
     engine = ScriptedEngine(description=info(trained=False))
     monkeypatch.setattr("server.cli.offline.EngineClient", lambda _: engine)
+    return engine
+
+
+def test_say_reads_standard_input(scripted: ScriptedEngine, tmp_path: Path) -> None:
+    say("-", "-o", tmp_path / "said.wav", typed="Hello there.\n")
+    assert [stream.request.text for stream in scripted.streams] == ["Hello there."]
 
 
 @pytest.mark.usefixtures("scripted")
