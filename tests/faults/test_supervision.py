@@ -43,7 +43,7 @@ def disposable(
     checkpoints, tmp_path_factory: pytest.TempPathFactory, hang_variables: dict[str, str]
 ) -> Iterator[Serving]:
     """A server whose HTTP process tests may kill."""
-    limits = {"http_stall_seconds": STALL_SECONDS}
+    limits = {"http_stall_seconds": STALL_SECONDS, "drain_seconds": 0.5}
     config = write_config(tmp_path_factory.mktemp("disposable"), checkpoints["pocket"], limits=limits)
     with Serving(config, **hang_variables) as server:
         yield server.ready()
@@ -108,14 +108,15 @@ def test_no_process_outlives_a_killed_supervisor(
         assert_gone(*processes.all)
 
 
-def test_a_hanging_engine_does_not_delay_the_stop(checkpoints, tmp_path) -> None:
-    config = write_config(tmp_path, checkpoints["pocket"], limits={"drain_seconds": 0.5})
-    with Serving(config).ready() as server, server.client() as client, streamed(client, endless()) as response:
+def test_a_hanging_engine_does_not_delay_the_stop(disposable: Serving) -> None:
+    """The last test, because it ends the server of the others."""
+    disposable.until_ready()
+    with disposable.client() as client, streamed(client, endless()) as response:
         pieces = response.iter_raw()
         assert next(pieces)
-        processes = server.processes()
+        processes = disposable.processes()
         for process in processes.engine:
             process.suspend()
-        server.process.terminate()
-        assert server.process.wait(13) == 0
+        disposable.process.terminate()
+        assert disposable.process.wait(13) == 0
         assert_gone(*processes.all)
