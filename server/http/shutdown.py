@@ -24,8 +24,10 @@ from server.processes.peers import Peers
 from server.synthesis.admission_group import AdmissionGroup
 
 _CLOSE_SECONDS = 1.0
-"""Upper bound on how long shutdown waits for clients that do not answer the close frame, and at a forced stop for the
-other HTTP processes, which log the requests they cancel."""
+"""Upper bound on how long shutdown waits for clients that do not answer the close frame."""
+_PEERS_SECONDS = 5.0
+"""Upper bound on how long a forced stop waits for the other HTTP processes, which log the requests they cancel. On a
+busy machine one second is not always enough."""
 
 
 class Server(uvicorn.Server):
@@ -117,7 +119,7 @@ class Server(uvicorn.Server):
         await self._until_forced(super().shutdown(sockets))
         if self.force_exit:
             await self._cancel_requests()
-            await peers.wait_ended(_CLOSE_SECONDS)
+            await peers.wait_ended(_PEERS_SECONDS)
             await self.lifespan.shutdown()
 
     async def _until_forced(self, work: Coroutine[Any, Any, None]) -> None:
