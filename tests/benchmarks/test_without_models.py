@@ -46,6 +46,6 @@ def test_the_engine_alone_speaks_all_utterances(tmp_path: Path) -> None:
 def test_each_start_has_a_time(tmp_path: Path) -> None:
     checkpoint, results = tmp_path / "checkpoint", tmp_path / "results.json"
     write_checkpoint(checkpoint, "0b6-custom_voice")
-    printed = run("benchmarks.gpu.start", checkpoint, "--config", "pocket", "--starts", "1", "--json", results)
-    assert len(re.findall(r"^start \d: ready after [\d.]+ s$", printed, re.MULTILINE)) == 1
+    printed = run("benchmarks.gpu.start", checkpoint, "--config", "pocket", "--starts", "2", "--json", results)
+    assert len(re.findall(r"^start \d: ready after [\d.]+ s$", printed, re.MULTILINE)) == 2
     assert all(seconds > 0 for seconds in json.loads(results.read_text())["seconds"])

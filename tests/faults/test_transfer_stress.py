@@ -13,8 +13,8 @@ from engine.transfer import pair, spawn
 PEER = Path(__file__).with_name("transfer_peer.py")
 ROOT = PEER.parents[2]
 TIMEOUT = 110.0
-DIVISOR = int(os.environ.get("STRESS_DIVISOR", "3"))
-"""Divides the number of records: 1 for a thorough run, more for emulated processors."""
+DIVISOR = int(os.environ.get("STRESS_DIVISOR", "1"))
+"""Divides the number of records, for emulated processors."""
 
 
 @pytest.fixture

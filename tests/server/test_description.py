@@ -6,6 +6,7 @@ More examples: make pytest ARGS='tests/server/test_description.py --hypothesis-p
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import schemathesis
@@ -15,7 +16,7 @@ from schemathesis.checks import allow_header_conformance, negative_data_rejectio
 from server.app import create_app
 from server.package_data import DEFAULT_CONFIG
 from server.settings import load_settings
-from tests.server.serving import TIMEOUT, ScriptedServing, Serving, write_config
+from tests.server.serving import TIMEOUT, Serving, write_config
 
 THOROUGH = settings.get_current_profile_name() == "thorough"
 EXAMPLES = settings().max_examples if THOROUGH else 10
@@ -25,9 +26,10 @@ api = schemathesis.openapi.from_dict(DESCRIPTION)
 
 
 @pytest.fixture(scope="module")
-def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    folder = tmp_path_factory.mktemp("scripted")
-    with ScriptedServing(write_config(folder, folder)) as server:
+def short_context(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server with a short context, which keeps utterances short."""
+    config = write_config(tmp_path_factory.mktemp("short-context"), pocket, engine={"talker": {"context": 64}})
+    with Serving(config) as server:
         yield server.ready()
 
 
@@ -46,12 +48,12 @@ def excluded_checks(case: schemathesis.Case) -> list[schemathesis.CheckFunction]
 @pytest.mark.timeout(600)
 @api.parametrize()
 @settings(derandomize=not THOROUGH, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-def test_every_response_conforms_to_the_description(case: schemathesis.Case, scripted: Serving) -> None:
-    case.call_and_validate(base_url=scripted.url, timeout=TIMEOUT, excluded_checks=excluded_checks(case))
+def test_every_response_conforms_to_the_description(case: schemathesis.Case, short_context: Serving) -> None:
+    case.call_and_validate(base_url=short_context.url, timeout=TIMEOUT, excluded_checks=excluded_checks(case))
 
 
-def test_the_server_publishes_the_description(scripted: Serving) -> None:
-    with scripted.client() as client:
+def test_the_server_publishes_the_description(short_context: Serving) -> None:
+    with short_context.client() as client:
         assert client.get("/openapi.json").json() == DESCRIPTION
 
 

@@ -244,7 +244,7 @@ def test_a_stop_sends_a_complete_response_to_a_slow_reader(pocket: Path, tmp_pat
     config = write_config(tmp_path, pocket, http_processes=PROCESSES)
     with Several(config).ready() as server, ExitStack() as stack:
         clients = [stack.enter_context(server.client_of(process)) for process in server.http()]
-        body = endless(max_new_tokens=801, sample_rate=48_000, stream=False, response_format="wav")
+        body = endless(max_new_tokens=2001, stream=False, response_format="wav")
         with streamed(clients[1], body) as response:
             pieces = response.iter_raw(1000)
             received = len(next(pieces))

@@ -8,8 +8,8 @@ from engine.kernels.conv import bfloat16_runs
 from engine.models.code2wav import CodecTransformer
 from engine.models.code2wav_blocks import ConvNeXt, Repeat, ResidualUnit, StreamConv, StreamState, Upsample
 
-CHUNKINGS = [[1] * 8, [2] * 4, [3, 1, 4], [8]]
-FRAMES = 8
+CHUNKINGS = [[1] * 12, [2] * 6, [3, 1, 8], [12]]
+FRAMES = 12
 
 
 def random(*shape):

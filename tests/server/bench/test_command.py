@@ -91,12 +91,12 @@ def test_understands_wav_streams_and_other_sample_rates(serving: Serving, texts:
 
 
 def test_reports_refusals_and_fails_if_no_request_succeeds(serving: Serving) -> None:
-    done = bench(serving.url, "-n", 3, "--voice", "nobody", "--voice", "serena", "--frames", 6)
+    done = bench(serving.url, "-n", 3, "--voice", "unknown", "--voice", "serena", "--frames", 6)
     assert done.exit_code == 0
     assert "1 of 3 answered" in done.stdout
     assert "404: 2, for example:" in done.stdout
-    assert "'nobody'" in done.stdout
-    assert bench(serving.url, "-n", 2, "--voice", "nobody").exit_code == 1
+    assert "'unknown'" in done.stdout
+    assert bench(serving.url, "-n", 2, "--voice", "unknown").exit_code == 1
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,8 @@ def test_the_work_grows_with_the_text_and_not_faster(unit):
             sys.setprofile(None)
         return count
 
-    short, long = calls(5_000), calls(10_000)
-    assert long < 2.25 * short + 2500
+    short, long = calls(10_000), calls(20_000)
+    assert long < 2.5 * short + 5000
 
 
 def test_quoted_words_wait_for_their_closing_quote():
