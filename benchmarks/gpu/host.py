@@ -11,9 +11,10 @@ credit after every fourth frame. Prints for each number of utterances (rows) the
 them decode, in microseconds, and its parts:
 
 - schedule: select the rows and allocate cache blocks;
-- inputs: fill the buffers that the graphs read, and upload the rest;
+- inputs: the rows of the step, and the upload of what its layers need;
+- start: reset the slots of utterances that join;
 - attention: vLLM's attention metadata;
-- launch: the rest of starting a step: vLLM's graph, the frame sampler, the copy of the codes;
+- launch: the rest of starting a step: the graphs with their inputs, the copy of the codes;
 - output: codes to frames and ends of streams;
 - send: one record of frames;
 - credit: read credit and cancellations;
@@ -194,7 +195,8 @@ class Bench:
         steps = core._steps  # type: ignore[attr-defined]
         methods = {
             "schedule": (self._talker._scheduler, "schedule"),
-            "inputs": (steps, "_fill"),
+            "inputs": (steps, "_prepare"),
+            "start": (steps._state.inputs, "start_joined"),
             "attention": (steps, "_attention_metadata"),
             "launch": (core, "launch"),
             "output": (self._talker, "_output"),
@@ -245,12 +247,10 @@ def no_model_work(talker: VllmTalker, device: torch.device) -> Iterator[None]:
         return
     runner: Any = talker._core.model_runner  # type: ignore[attr-defined]
     state = runner.model_state
-    hidden, codes = torch.zeros_like(state.prompt_rows), torch.zeros(state.slots.padding_row, 16, dtype=torch.int64)
-    sampler = mock.MagicMock(wraps=state.sample_frames)
-    sampler.side_effect = lambda hidden, rows, slots: codes[: len(rows)]
+    hidden, codes = torch.zeros_like(state.hidden), torch.zeros(state.slots.padding_row, 16, dtype=torch.int16)
     with (
         mock.patch.object(runner, "model", lambda inputs_embeds, **_: hidden[: len(inputs_embeds)]),
-        mock.patch.object(state, "sample_frames", sampler),
+        mock.patch.object(state, "sample_frames", lambda rows, slots: codes[: len(rows)]),
     ):
         yield
 

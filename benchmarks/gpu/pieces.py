@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -32,15 +31,15 @@ class Pieces:
         core: Any = talker._core
         self._runner, self._own_layers = core.model_runner, core._steps.own_layers
         self._model, self._state = self._runner.model, self._runner.model_state
-        self._slots, self._frame_sampler = self._state.slots, self._state.sample_frames
+        self._slots = self._state.slots
         self._pool = torch.cuda.graph_pool_handle()
 
     @torch.inference_mode()
     def milliseconds(self, rows: int) -> dict[str, float | None]:
         """Return the GPU time of each piece in a step of ``rows``; None for a piece that was not captured."""
-        size = next(each for each in self._frame_sampler._sizes if each >= rows)
+        size = next(each for each in self._state.sample_frames._sizes if each >= rows)
         slots = torch.arange(size, device=self._slots.embedding.device).clamp_(max=rows - 1)
-        hidden, head = self._frame_sampler._hidden[:size], self._model.head
+        hidden, head = self._state.hidden[:size], self._model.head
         sample_first = first_code_sampler(self._slots)
         first = sample_first(head(hidden), slots)
         first_code_only = FrameSampler(head, self._slots, _NoCodePredictor(self._slots.embedding[slots]), sample_first)
@@ -48,15 +47,15 @@ class Pieces:
             "layers": self._layers(rows),
             "first code": self._timed(lambda: first_code_only(hidden, slots)),
             "predictor": self._timed(lambda: self._model.residual(hidden, *first)),
-            "tail": _replayed(self._frame_sampler._runs[size]),
-            "input rows": self._timed(lambda: self._state.input_rows(self._state.prompt_rows[:size])),
+            "tail": _replayed(self._state.sample_frames._runs[size][1]),
+            "input rows": self._timed(lambda: self._state.input_rows(self._state.voices[:size])),
         }
 
     def _layers(self, rows: int) -> float | None:
         """Time the graph for ``rows`` rows that decode. It reads the inputs of the previous step."""
         for own in self._own_layers:
             if own is not None and rows <= own.max_rows:
-                return _replayed(partial(own, own.padded_size(rows)))
+                return _replayed(own._runs[next(size for size in own._sizes if size >= rows)][1])
         graphs = self._runner.cudagraph_manager.graphs
         candidates = [each for each in graphs if each.num_tokens >= rows and each.uniform_token_count in (None, 1)]
         if not candidates:

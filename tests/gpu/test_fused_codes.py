@@ -18,8 +18,9 @@ from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
 from engine.talker.fused.weights import gather
 from engine.talker.gpu_step.frame_sampler import PlainFirstCodes, ResidualCodes
-from engine.talker.gpu_step.graphs import GraphedFrameSampler, batch_sizes
+from engine.talker.gpu_step.graphs import PaddedGraphs, batch_sizes
 from engine.talker.gpu_step.slots import Slots
+from engine.talker.gpu_step.uploader import Uploader
 from tests.support.code_predictors import (
     PUBLISHED,
     predictor_inputs,
@@ -252,18 +253,17 @@ def test_a_captured_frame_equals_the_uncaptured_one(rows):
     weights, codes = weights_of(width), dispatched(width)
     inputs = predictor_inputs(weights, ROWS + 1, seed=6, mixed=True)
 
-    def sample_frame(hidden, at):
+    def sample_frame(at):
         rows_of_batch = select_rows(inputs, at)
-        return codes(hidden, rows_of_batch["first"], rows_of_batch["params"], rows_of_batch["rng"])[0]
+        names = ("first", "params", "rng")
+        return codes(inputs["hidden"].index_select(0, at), *(rows_of_batch[name] for name in names))[0]
 
-    run = GraphedFrameSampler(
-        sample_frame, batch_sizes(ROWS), padding_row=ROWS, hidden=width, device=DEVICE, dtype=torch.bfloat16
-    )
+    run = PaddedGraphs(sample_frame, batch_sizes(ROWS), (ROWS,), Uploader(DEVICE))
     for first in (0, 3):
-        at = torch.arange(first, first + rows, device=DEVICE)
-        padded = torch.cat((at, torch.full((run.padded_size(rows) - rows,), ROWS, device=DEVICE)))
-        drawn = run(inputs["hidden"], padded, padded).clone()
-        assert torch.equal(drawn, sample_frame(inputs["hidden"][padded], padded))
+        at = torch.arange(first, first + rows)
+        drawn = run(at.numpy()).clone()
+        padded = torch.cat((at, torch.full((len(drawn) - rows,), ROWS))).to(DEVICE)
+        assert torch.equal(drawn, sample_frame(padded))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

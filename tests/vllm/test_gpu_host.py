@@ -5,7 +5,7 @@ import pytest
 from benchmarks.gpu import host
 from tests.support.talkers import DEVICE
 
-PARTS = {"schedule", "inputs", "attention", "launch", "output", "send", "credit", "other", "join"}
+PARTS = {"schedule", "inputs", "start", "attention", "launch", "output", "send", "credit", "other", "join"}
 
 
 @pytest.mark.parametrize("joins", [0, 2])

@@ -9,7 +9,7 @@ from engine.checkpoint.folder import open_checkpoint
 from engine.talker.fused.layers import MAX_POSITIONS, MAX_ROWS, LayerWeights
 from engine.talker.fused.row_layers import RowLayers
 from engine.talker.fused.weights import rope
-from engine.talker.vllm.layer_graphs import LayerGraphs, OwnLayers
+from engine.talker.vllm.layer_graphs import OwnLayers, layer_graphs
 from engine.talker.vllm.step_runner import StepRunner
 from tests.support.code_predictors import relative
 from tests.support.talkers import DEVICE, native_talker, prepare, speak, various_requests
@@ -62,8 +62,8 @@ def test_prompts_and_frames_have_the_codes_of_the_native_talker(opened, vllm_tal
     talker = vllm_talker(checkpoint, context=128, slots=4)
     steps, runner = talker._core._steps, talker._core.model_runner
     layers = layers_of(checkpoint, 129, runner.kv_cache_config.num_blocks, talker._core.scheduler.block_size)
-    steps.own_layers = OwnLayers(rows=LayerGraphs(runner, layers, steps.device_table, (1, 2, 4, 8, 16, 32)))
-    monkeypatch.setattr(steps, "_attention_metadata", None)
+    steps.own_layers = OwnLayers(rows=layer_graphs(runner, layers, steps.device_table, (1, 2, 4, 8, 16, 32)))
+    monkeypatch.setattr(steps, "_run_vllm", None)
     utterances = [prepare(request, checkpoint) for request in various_requests(checkpoint, REQUESTS)]
     spoken = speak(talker, utterances, joins={number: 7 * number for number in range(REQUESTS)})
     native = speak(native_talker(checkpoint, slots=REQUESTS), utterances)
@@ -80,27 +80,33 @@ def checkpoint(tmp_path_factory):
 @on_hopper
 def test_states_agree_with_those_of_vllm(checkpoint, vllm_talker, monkeypatch):
     talker = vllm_talker(checkpoint, context=CONTEXT, slots=24, dtype=torch.bfloat16)
-    steps, sample, run = talker._core._steps, StepRunner._sample, LayerGraphs.__call__
-    own_layers, errors, used, vllm_runs = steps.own_layers, {}, [], set()
+    steps, sample, choose = talker._core._steps, StepRunner._sample, StepRunner._own_graphs
+    states = talker._core.model_runner.model_state.hidden
+    own_layers, errors, chosen, vllm_runs = steps.own_layers, {}, [], set()
     assert own_layers.one_launch.max_rows == MAX_ROWS
-    monkeypatch.setattr(LayerGraphs, "__call__", lambda self, size: used.append(self) or run(self, size))
 
-    def compare_and_sample(self, batch, hidden, sample_rows, sample_slots):
-        graphs, rows = used.pop() if used else None, int(batch.bounds[-1])
+    def choose_and_note(self, batch):
+        chosen.append(choose(self, batch))
+        return chosen[-1]
+
+    def compare_and_sample(self, batch):
+        graphs, rows = chosen.pop(), int(batch.bounds[-1])
         if graphs is not None:
-            mine = hidden[:rows].clone()
-            self.own_layers = OwnLayers()
-            monkeypatch.setattr(StepRunner, "_sample", lambda self, batch, hidden, *_: hidden.clone())
-            first_codes, others = self._first_codes, self.launch(batch)[:rows]
+            mine = states[:rows].clone()
+            self.own_layers, first_codes = OwnLayers(), self._first_codes
+            monkeypatch.setattr(StepRunner, "_sample", lambda self, batch: chosen.pop())
+            self.launch(batch)
             monkeypatch.setattr(StepRunner, "_sample", compare_and_sample)
-            self.own_layers, self._first_codes = own_layers, first_codes
+            self.own_layers, self._first_codes, others = own_layers, first_codes, states[:rows].clone()
+            states[:rows] = mine
             kind = "one launch" if graphs is own_layers.one_launch else "rows"
             errors.setdefault((kind, int(batch.counts.max()) > 1, len(batch.slots)), []).append(relative(mine, others))
         short = int((batch.starts + batch.counts).max()) <= MAX_POSITIONS
         if graphs is None:
             vllm_runs.add((short, rows <= MAX_ROWS))
-        return sample(self, batch, hidden, sample_rows, sample_slots)
+        return sample(self, batch)
 
+    monkeypatch.setattr(StepRunner, "_own_graphs", choose_and_note)
     monkeypatch.setattr(StepRunner, "_sample", compare_and_sample)
     utterances = Utterances(talker, checkpoint)
     utterances.admit(2, LONG_FRAMES)

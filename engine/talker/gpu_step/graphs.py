@@ -1,4 +1,4 @@
-"""Captures the frame sampler as CUDA graphs, one per batch size."""
+"""Parts of a step as CUDA graphs: one upload and one launch, where single operations would take the host longer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-SampleFrames = Callable[[Tensor, Tensor], Tensor]
-"""(hidden states [n, hidden], slot ids [n]) -> codes [n, 16]."""
+from engine.talker.gpu_step.uploader import Uploader
+
 _SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
@@ -20,50 +22,43 @@ def batch_sizes(slots: int, *, single: bool = False) -> list[int]:
     return [slots] if single else [size for size in _SIZES if size < slots] + [slots]
 
 
-def padded_size(sizes: Sequence[int], count: int) -> int:
-    """Return the smallest of ``sizes`` (in ascending order) that is at least ``count``."""
-    return sizes[bisect_left(sizes, count)]
+class PaddedGraphs:
+    """Runs a function of int64 columns [n], which come from the host and are padded to the next of a few sizes.
 
-
-class GraphedFrameSampler:
-    """Runs a frame sampler on batches that are padded to the next of ``sizes`` (in ascending order).
-
-    Padding rows have the slot id ``padding_row``, which changes no utterance. On a GPU each size is one CUDA graph with
-    fixed input and output buffers; on other devices the sampler runs without a graph.
+    On a GPU each size is one CUDA graph, which reads its own block of columns; on other devices the function is called.
     """
 
     def __init__(
-        self,
-        sample: SampleFrames,
-        sizes: Sequence[int],
-        *,
-        padding_row: int,
-        hidden: int,
-        device: torch.device,
-        dtype: torch.dtype,
+        self, run: Callable[..., Tensor], sizes: Sequence[int], padding: Sequence[int], upload: Uploader
     ) -> None:
-        self._sizes = sizes
-        self._hidden = torch.zeros(sizes[-1], hidden, device=device, dtype=dtype)
-        self._slot_ids = torch.full((sizes[-1],), padding_row, device=device)
-        self._runs: dict[int, Callable[[], Tensor]] = {}
-        pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
-        for size in reversed(sizes):  # largest first: the smaller graphs reuse its memory
-            run = partial(sample, self._hidden[:size], self._slot_ids[:size])
-            self._runs[size] = run if pool is None else captured(run, pool)
+        """run: takes one column for each value of ``padding``, which must not affect the other rows.
 
-    def padded_size(self, count: int) -> int:
-        """Return the batch size that runs for ``count`` rows, at most the largest size."""
-        return padded_size(self._sizes, count)
-
-    def __call__(self, hidden: Tensor, rows: Tensor, slot_ids: Tensor) -> Tensor:
-        """Sample from rows ``rows``, int64 [n], of ``hidden`` [m, hidden]; return codes [n, 16].
-
-        n must be one of the sizes: fill up with row 0 and ``padding_row``. The next call overwrites the codes.
+        sizes: in ascending order.
         """
-        size = len(rows)
-        torch.index_select(hidden, 0, rows, out=self._hidden[:size])
-        self._slot_ids[:size].copy_(slot_ids)
-        return self._runs[size]()
+        self._sizes, self._upload = sizes, upload
+        self._padding = np.array(padding, np.int64)[:, None]
+        self._runs: dict[int, tuple[Tensor, Callable[[], Tensor]]] = {}
+        pool = torch.cuda.graph_pool_handle() if upload.device.type == "cuda" else None
+        for size in reversed(sizes):  # largest first: the smaller graphs reuse its memory
+            block = torch.from_numpy(self._padding).repeat(1, size).to(upload.device)
+            call = partial(run, *block)
+            self._runs[size] = block.view(-1), call if pool is None else captured(call, pool)
+
+    @property
+    def max_rows(self) -> int:
+        """The largest size."""
+        return self._sizes[-1]
+
+    def __call__(self, *columns: NDArray[np.int64]) -> Tensor:
+        """Run with ``columns`` [n], at most ``max_rows``. Return the padded output, which the next call overwrites."""
+        count = len(columns[0])
+        size = self._sizes[bisect_left(self._sizes, count)]
+        block, run = self._runs[size]
+        host = np.empty((len(columns), size), np.int64)
+        host[:, :count] = columns
+        host[:, count:] = self._padding
+        self._upload.fill(block, host)
+        return run()
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,15 @@ from engine.models.talker import CodecSide
 from engine.prompt.builder import NO_TOKEN, Prompt
 from engine.protocol.request import CODEBOOKS
 from engine.talker.base import Sampling
+from engine.talker.gpu_step.graphs import PaddedGraphs
 from engine.talker.gpu_step.slots import Slots
 from engine.talker.gpu_step.uploader import Uploader
-from engine.talker.sampling_params import FLOAT_COLUMNS, INT_COLUMNS, CodebookParams, SamplingTensors, host_columns
+from engine.talker.sampling_params import INT_COLUMNS, CodebookParams, SamplingTensors, host_columns
 
 _NO_CODES = np.zeros((0, CODEBOOKS), np.int64)
 _NO_IDS = np.zeros(0, np.int64)
+_JOIN_SIZES = (1, 4, 16, 64, 256)
+"""The slots that start in a step are padded to one of these numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,15 +97,19 @@ class StepInputs:
     """Makes the input rows of a step.
 
     text_table: [text vocab + 1, hidden], one row per text id, then a row of zeros for NO_TOKEN. ``join`` and ``leave``
-    change only host state; the next ``update`` uploads the changes to the device in one transfer.
+    change only host state.
     """
 
-    def __init__(self, slots: Slots, text_table: Tensor, codec: CodecSide) -> None:
-        self._slots, self._text_table, self._codec = slots, text_table, codec
-        self._upload = Uploader(text_table.device)
+    def __init__(self, slots: Slots, text_table: Tensor, codec: CodecSide, upload: Uploader) -> None:
+        self._slots, self._text_table, self._codec, self._upload = slots, text_table, codec, upload
         self._utterances: dict[int, UtteranceState] = {}
         self._joined: set[int] = set()
         self._text_sent: dict[int, int] = {}
+        self._voice_rows = 0
+        """Number of rows in which a step has left voices."""
+        sizes = [size for size in _JOIN_SIZES if size < slots.padding_row] + [slots.padding_row]
+        params = _words([CodebookParams()])[:, 0].tolist()
+        self._reset = PaddedGraphs(self._reset_slots, sizes, [slots.padding_row, 0, *params, *params], upload)
 
     def join(self, slot: int, utterance: UtteranceState) -> None:
         """Assign a slot to an utterance."""
@@ -116,28 +123,29 @@ class StepInputs:
         self._joined.discard(slot)
         self._text_sent.pop(slot, None)
 
-    def update(self) -> None:
-        """Upload the utterances that joined and the text that arrived since the last call."""
-        text_indices, text_ids = self._new_text()
-        joined, self._joined = self._joined, set()
-        present = [(slot, self._utterances[slot].sampling) for slot in joined]
-        if not present and not len(text_ids):
-            return
-        slot_ids, seeds, codebook0, residual, indices_up, ids_up = self._upload(
-            np.array([slot for slot, _ in present], np.int64),
-            np.array([sampling.seed for _, sampling in present], np.int64),
-            _words([sampling.codebook0 for _, sampling in present]),
-            _words([sampling.residual for _, sampling in present]),
-            text_indices,
-            text_ids,
-        )
-        if present:
-            self._slots.reset(slot_ids, seeds, _params(codebook0), _params(residual))
-        if len(text_ids):
-            self._slots.write_text(indices_up, ids_up)
+    def append_text(self) -> None:
+        """Upload the text that has arrived for the utterances that have started. The next input rows need it."""
+        self._send_text([slot for slot in self._text_sent if slot not in self._joined])
 
-    def fill_prompts(self, out: Tensor, prompts: PromptRows) -> None:
-        """Write prompt rows into ``out`` [rows, hidden]."""
+    def start_joined(self) -> None:
+        """Start the utterances that have joined: reset their slots. Their first codes need it, their prompts do not."""
+        joined, self._joined = list(self._joined), set()
+        if not joined:
+            return
+        samplings = [self._utterances[slot].sampling for slot in joined]
+        self._reset(
+            np.array(joined),
+            np.array([each.seed for each in samplings], np.int64),
+            *_words([each.codebook0 for each in samplings]),
+            *_words([each.residual for each in samplings]),
+        )
+        self._send_text(joined)
+
+    def prompt_ids(self, prompts: PromptRows, voices: Tensor) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the text ids and the codec ids of the prompt rows [m], in order.
+
+        Also writes what their voices add into ``voices`` [rows, hidden], which is zero elsewhere.
+        """
         ids = [
             self._utterances[slot].rows(position, position + count)
             for slot, position, count in zip(
@@ -145,17 +153,17 @@ class StepInputs:
             )
         ]
         rows = [start + np.arange(len(each.text)) for start, each in zip(prompts.starts.tolist(), ids, strict=True)]
-        coded, codes, voiced, voices = _codes_and_voices(ids, rows)
-        prefill_at, text, codec, coded_at, codes_up, voiced_at, voices_up = self._upload(
-            *(np.concatenate(rows), _concatenated(ids, "text"), _concatenated(ids, "codec")),
-            *(coded, codes, voiced, voices),
-        )
-        out.index_copy_(0, prefill_at, self._prompt_rows(text, codec))
-        if len(coded):
-            out.index_add_(0, coded_at, self._codec.frame_rows(codes_up.view(len(coded), -1)))
-        if len(voiced):
-            embeddings = voices_up.view(torch.float32).view(len(voiced), -1)
-            out.index_add_(0, voiced_at, embeddings.to(out.dtype))
+        self._write_voices(voices, *_codes_and_voices(ids, rows))
+        return _concatenated(ids, "text"), _concatenated(ids, "codec")
+
+    def rows(self, slot_ids: Tensor, text: Tensor, codec: Tensor, voices: Tensor) -> Tensor:
+        """Return the input rows [n, hidden] of a step.
+
+        slot_ids: int64 [n], the slot of each row that is decoded, ``padding_row`` for prompt rows. text, codec: int64
+        [n], the ids of prompt rows, or NO_TOKEN. voices: [n, hidden], what voices add to prompt rows.
+        """
+        is_prompt = (slot_ids == self._slots.padding_row)[:, None]
+        return torch.where(is_prompt, self._prompt_rows(text, codec) + voices, self.decode_rows(slot_ids))
 
     def decode_rows(self, slot_ids: Tensor) -> Tensor:
         """Return input rows of slots [n]: the embedding of the newest frame plus the row of its text id."""
@@ -167,18 +175,47 @@ class StepInputs:
         absent = (codec == NO_TOKEN)[:, None]
         return rows + self._codec.id_rows(codec.clamp(0)).masked_fill(absent, 0)
 
-    def _new_text(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the text that is not yet on the device: flat indices in ``Slots.text``, and the ids."""
+    def _write_voices(
+        self,
+        out: Tensor,
+        coded: NDArray[np.int64],
+        codes: NDArray[np.int64],
+        voiced: NDArray[np.int64],
+        voices: NDArray[np.int64],
+    ) -> None:
+        """Write the rows of ``_codes_and_voices`` into ``out``, and clear those of earlier steps."""
+        if self._voice_rows:
+            out[: self._voice_rows].zero_()
+        written = np.concatenate((coded, voiced))
+        self._voice_rows = int(written.max(initial=-1)) + 1
+        if not len(written):
+            return
+        coded_at, codes_up, voiced_at, voices_up = self._upload(coded, codes, voiced, voices)
+        if len(coded):
+            out.index_copy_(0, coded_at, self._codec.frame_rows(codes_up.view(len(coded), -1)))
+        if len(voiced):
+            embeddings = voices_up.view(torch.float32).view(len(voiced), -1)
+            out.index_copy_(0, voiced_at, embeddings.to(out.dtype))
+
+    def _reset_slots(self, slot_ids: Tensor, seeds: Tensor, *words: Tensor) -> Tensor:
+        half = len(words) // 2
+        self._slots.reset(slot_ids, seeds, _params(words[:half]), _params(words[half:]))
+        return slot_ids
+
+    def _send_text(self, slots: Iterable[int]) -> None:
+        """Upload the text of slots that is not yet on the device."""
         indices, ids = [_NO_IDS], [_NO_IDS]
-        for slot, sent in list(self._text_sent.items()):
-            utterance = self._utterances[slot]
+        for slot in slots:
+            utterance, sent = self._utterances[slot], self._text_sent[slot]
             where = self._slots.text_indices(slot, sent, len(utterance.text) - sent)
             indices.append(where)
             ids.append(np.array(utterance.text[sent : sent + len(where)], np.int64))
             self._text_sent[slot] = len(utterance.text)
             if not utterance.text_open:
                 del self._text_sent[slot]
-        return np.concatenate(indices), np.concatenate(ids)
+        if any(map(len, ids)):
+            indices_up, ids_up = self._upload(np.concatenate(indices), np.concatenate(ids))
+            self._slots.write_text(indices_up, ids_up)
 
 
 def _words(params: Sequence[CodebookParams]) -> NDArray[np.int64]:
@@ -187,9 +224,9 @@ def _words(params: Sequence[CodebookParams]) -> NDArray[np.int64]:
     return np.concatenate((ints, floats.view(np.int64)))
 
 
-def _params(words: Tensor) -> SamplingTensors:
+def _params(words: tuple[Tensor, ...]) -> SamplingTensors:
     """The inverse of ``_words``, on the device."""
-    ints, floats = words.view(len(INT_COLUMNS) + len(FLOAT_COLUMNS), -1).split((len(INT_COLUMNS), len(FLOAT_COLUMNS)))
+    ints, floats = torch.stack(words[: len(INT_COLUMNS)]), torch.stack(words[len(INT_COLUMNS) :])
     return SamplingTensors(ints, floats.view(torch.float64).float())
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,59 +12,64 @@ from torch import Tensor
 from engine.checkpoint.architecture import Transformer
 from engine.kernels.fallback import reason_for_fallback
 from engine.kernels.nvrtc import KernelError
+from engine.prompt.builder import NO_TOKEN
 from engine.talker.fused.layers import MAX_ROWS, PAGE, LayerWeights, PagedCache
 from engine.talker.fused.layers_loading import row_layers, talker_layers
 from engine.talker.fused.weights import rope
-from engine.talker.gpu_step.graphs import captured, padded_size
+from engine.talker.gpu_step.graphs import PaddedGraphs
+from engine.talker.vllm.state import TalkerState
 
 _ONE_LAUNCH_SIZES = (1, 2, 4, 8, MAX_ROWS)
 _ROW_SIZES = (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512)
+NO_POSITION = -1
+"""Cache slot of a padding row: its keys and values are not stored."""
+Column = TypeVar("Column")
 _log = logging.getLogger(__name__)
 
 Layers = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """(input rows [n, hidden], positions [n], cache slots [n], pages [n, width]) -> hidden states [n, hidden]."""
 
 
-class LayerGraphs:
-    """Runs layers on steps of up to ``max_rows`` rows, padded to a captured number.
+class RowColumns(NamedTuple, Generic[Column]):
+    """The input rows of a step, int64 [n] each, on the host or on the device.
 
-    It reads the same input buffers as vLLM's graphs, and uses the same KV cache. Without a GPU nothing is captured.
+    positions: of each row in its utterance. cache_slots: where its keys and values are stored, see ``RowLayers``.
+    tables: the slots of all rows, which say whose pages they read. slots, text, codec: see ``StepInputs.rows``.
     """
 
-    @torch.inference_mode()
-    def __init__(self, runner: Any, layers: Layers, block_table: Tensor, sizes: Sequence[int]) -> None:
-        """runner: vLLM's V2 model runner, warmed up and captured. block_table: int32 [slots + 1, width], on the device.
+    positions: Column
+    cache_slots: Column
+    tables: Column
+    slots: Column
+    text: Column
+    codec: Column
 
-        sizes: numbers of rows in ascending order.
-        """
-        state, buffers = runner.model_state, runner.input_buffers
-        most = min(state.max_num_tokens, sizes[-1])
-        self._sizes = [size for size in sizes if size < most] + [most]
-        self.max_rows = most
-        self._layers = layers  # the graphs use its tensors
-        positions, slots = buffers.positions[:most], runner.block_tables.slot_mappings[0][:most]
-        positions.zero_()
-        slots.fill_(-1)
 
-        def run(size: int) -> Tensor:
-            pages = block_table.index_select(0, state.table_rows[:size])
-            return layers(state.input_rows(state.prompt_rows[:size]), positions[:size], slots[:size], pages)
+@torch.inference_mode()
+def layer_graphs(
+    runner: Any, layers: Layers, block_table: Tensor, sizes: Sequence[int], *, prompts: bool = True
+) -> PaddedGraphs:
+    """Return graphs that run ``RowColumns`` through the layers, and write ``TalkerState.hidden``.
 
-        self._runs: dict[int, Callable[[], Tensor]] = {}
-        pool = torch.cuda.graph_pool_handle() if state.device.type == "cuda" else None
-        for size in reversed(self._sizes):  # largest first: the smaller graphs reuse its memory
-            self._runs[size] = partial(run, size) if pool is None else captured(partial(run, size), pool)
+    They use vLLM's KV cache. runner: vLLM's V2 model runner. block_table: int32 [slots + 1, width], on the device.
+    sizes: numbers of rows in ascending order. prompts: whether there may be prompt rows.
+    """
+    state: TalkerState = runner.model_state
+    most = min(state.max_num_tokens, sizes[-1])
 
-    def padded_size(self, count: int) -> int:
-        """Return the number of rows that runs for ``count`` rows, at most ``max_rows``."""
-        return padded_size(self._sizes, count)
+    def run(*columns: Tensor) -> Tensor:
+        rows = RowColumns(*columns)
+        hidden = state.hidden[: len(rows.slots)]
+        inputs = (
+            state.inputs.rows(rows.slots, rows.text, rows.codec, state.voices[: len(hidden)])
+            if prompts
+            else state.inputs.decode_rows(rows.slots)
+        )
+        pages = block_table.index_select(0, rows.tables)
+        return hidden.copy_(layers(inputs, rows.positions, rows.cache_slots, pages))
 
-    def __call__(self, size: int) -> Tensor:
-        """Run ``size`` rows, a captured number. Return the hidden states [size, hidden].
-
-        The next call overwrites them.
-        """
-        return self._runs[size]()
+    padding = RowColumns(0, NO_POSITION, state.slots.padding_row, state.slots.padding_row, NO_TOKEN, NO_TOKEN)
+    return PaddedGraphs(run, [size for size in sizes if size < most] + [most], padding, state.upload)
 
 
 class OwnLayers(NamedTuple):
@@ -74,8 +78,8 @@ class OwnLayers(NamedTuple):
     one_launch: for few rows of one position each. rows: for any rows with short contexts.
     """
 
-    one_launch: LayerGraphs | None = None
-    rows: LayerGraphs | None = None
+    one_launch: PaddedGraphs | None = None
+    rows: PaddedGraphs | None = None
 
 
 def own_layers(runner: Any, block_table: Tensor, *, reproducible: bool) -> OwnLayers:
@@ -86,11 +90,11 @@ def own_layers(runner: Any, block_table: Tensor, *, reproducible: bool) -> OwnLa
         return OwnLayers()
 
     def graphs(
-        kernels: Callable[[LayerWeights, PagedCache], Layers], sizes: Sequence[int], steps: str
-    ) -> LayerGraphs | None:
+        kernels: Callable[[LayerWeights, PagedCache], Layers], sizes: Sequence[int], steps: str, *, prompts: bool
+    ) -> PaddedGraphs | None:
         try:
             layers = kernels(weights, _cache(runner.model.model.layers))
-            captured_graphs = LayerGraphs(runner, layers, block_table, sizes)
+            captured_graphs = layer_graphs(runner, layers, block_table, sizes, prompts=prompts)
         except KernelError as error:
             reason = str(error)
         except Exception as error:
@@ -104,8 +108,8 @@ def own_layers(runner: Any, block_table: Tensor, *, reproducible: bool) -> OwnLa
     model, state = runner.model, runner.model_state
     weights = _weights(model.model, model.architecture.talker.transformer, state.max_model_len, state.device)
     return OwnLayers(
-        one_launch=graphs(talker_layers, _ONE_LAUNCH_SIZES, "small steps"),
-        rows=graphs(row_layers, _ROW_SIZES, "steps with short contexts"),
+        one_launch=graphs(talker_layers, _ONE_LAUNCH_SIZES, "small steps", prompts=False),
+        rows=graphs(row_layers, _ROW_SIZES, "steps with short contexts", prompts=True),
     )
 
 

@@ -157,7 +157,7 @@ class SonantTalker(nn.Module):
     residual: ResidualCodes
     batches: list[int]
     input_rows: Callable[[Tensor], Tensor]
-    """Set by ``TalkerState``: prompt rows [n, hidden] -> input rows [n, hidden]."""
+    """Set by ``TalkerState``: what voices add to prompt rows [n, hidden] -> input rows [n, hidden]."""
 
     def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
         super().__init__()
@@ -205,8 +205,8 @@ class SonantTalker(nn.Module):
     ) -> Tensor:
         """Run n input rows through the layers; return hidden states after the final norm [n, hidden].
 
-        inputs_embeds: [n, hidden], the rows of prompts. The rows that decode are looked up here, as part of a captured
-        graph.
+        inputs_embeds: [n, hidden], what voices add to prompt rows. The input rows are looked up here, as part of a
+        captured graph.
         """
         assert inputs_embeds is not None
         return self.model(input_ids, positions, intermediate_tensors, self.input_rows(inputs_embeds))

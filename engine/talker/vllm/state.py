@@ -10,19 +10,21 @@ from torch import Tensor
 from vllm.v1.worker.gpu.model_states.default import DefaultModelState
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
 
+from engine.prompt.builder import NO_TOKEN
 from engine.talker.fused.dispatch import first_code_sampler
 from engine.talker.gpu_step.frame_sampler import FrameSampler
-from engine.talker.gpu_step.graphs import GraphedFrameSampler
+from engine.talker.gpu_step.graphs import PaddedGraphs
 from engine.talker.gpu_step.inputs import StepInputs
 from engine.talker.gpu_step.slots import Slots
+from engine.talker.gpu_step.uploader import Uploader
 
 
 class TalkerState(DefaultModelState):
     """Slots, input rows and the frame sampler. ``StepRunner`` drives them.
 
-    prompt_rows: [max rows of a step, hidden], input rows that are part of a prompt. row_slots: int64 [max rows], the
-    slot of each input row that is decoded, ``slots.padding_row`` for prompt rows and padding. table_rows: int64 [max
-    rows], the slot of each input row, also of prompt rows. Captured graphs read them, so they are written in place.
+    voices: [max rows of a step, hidden], what voices add to prompt rows. hidden: [max rows of a step, hidden], the
+    hidden states of the step. row_ids: int64 [3, max rows], the slots, the text ids and the codec ids of the input rows
+    of vLLM's layers (``StepInputs.rows``). Captured graphs read and write them in place.
     """
 
     def __init__(self, vllm_config: Any, model: Any, encoder_cache: Any, device: torch.device) -> None:
@@ -30,35 +32,33 @@ class TalkerState(DefaultModelState):
         talker, pad = model.architecture.talker, model.architecture.text_ids.tts_pad
         context, hidden = self.max_model_len - 1, talker.transformer.hidden
         self.slots = Slots(self.max_num_reqs, context, talker, text_pad=pad, device=device, dtype=self.dtype)
-        self.inputs = StepInputs(self.slots, model.text_table, model.codec)
-        self.prompt_rows = torch.zeros(self.max_num_tokens, hidden, device=device, dtype=self.dtype)
-        self.row_slots = torch.full((self.max_num_tokens,), self.slots.padding_row, device=device)
-        self.table_rows = self.row_slots.clone()
-        first = first_code_sampler(self.slots)
+        self.upload = Uploader(device)
+        self.voices = torch.zeros(self.max_num_tokens, hidden, device=device, dtype=self.dtype)
+        self.hidden = self.voices.clone()
+        self.row_ids = torch.full((3, self.max_num_tokens), NO_TOKEN, device=device)
+        self.row_ids[0] = self.slots.padding_row
+        sampler = FrameSampler(model.head, self.slots, model.residual, first_code_sampler(self.slots))
+
+        def sample(rows: Tensor, slots: Tensor) -> Tensor:
+            return sampler(self.hidden.index_select(0, rows), slots).to(torch.int16)
+
         with torch.inference_mode():
-            self.sample_frames = GraphedFrameSampler(
-                FrameSampler(model.head, self.slots, model.residual, first),
-                model.batches,
-                padding_row=self.slots.padding_row,
-                hidden=hidden,
-                device=device,
-                dtype=self.dtype,
-            )
+            self.inputs = StepInputs(self.slots, model.text_table, model.codec, self.upload)
+            self.sample_frames = PaddedGraphs(sample, model.batches, (0, self.slots.padding_row), self.upload)
         model.input_rows = self.input_rows
 
-    def input_rows(self, prompt_rows: Tensor) -> Tensor:
-        """Return the input rows [n, hidden] of a step: decoded rows where there is a slot, else ``prompt_rows``."""
-        slots = self.row_slots[: len(prompt_rows)]
-        is_prompt = (slots == self.slots.padding_row)[:, None]
-        return torch.where(is_prompt, prompt_rows, self.inputs.decode_rows(slots))
+    def input_rows(self, voices: Tensor) -> Tensor:
+        """Return the input rows [n, hidden] of a step of vLLM's layers. voices: [n, hidden]."""
+        slots, text, codec = self.row_ids[:, : len(voices)]
+        return self.inputs.rows(slots, text, codec, voices)
 
     def prepare_inputs(self, input_batch: Any, req_states: Any) -> dict[str, Any]:
-        """Return the buffer of prompt rows. vLLM calls this only to warm up."""
+        """Return the buffer of voices. vLLM calls this only to warm up."""
         return self.prepare_dummy_inputs(input_batch.num_reqs, input_batch.num_tokens_after_padding)
 
     def prepare_dummy_inputs(self, num_reqs: int, num_tokens: int) -> dict[str, Any]:
-        """Return the buffer of prompt rows, for graph capture."""
-        return {"inputs_embeds": self.prompt_rows[:num_tokens]}
+        """Return the buffer of voices, for graph capture."""
+        return {"inputs_embeds": self.voices[:num_tokens]}
 
     def custom_sampler(self, sampler: Any) -> tuple[NoSampler, None]:
         """Return a sampler that replaces vLLM's: ``StepRunner`` samples the frames."""

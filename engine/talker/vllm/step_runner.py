@@ -16,16 +16,15 @@ from vllm.config.compilation import CUDAGraphMode
 from vllm.forward_context import set_forward_context
 from vllm.v1.attention.backend import CommonAttentionMetadata
 
+from engine.prompt.builder import NO_TOKEN
 from engine.protocol.request import CODEBOOKS
 from engine.talker.fused.layers import MAX_POSITIONS
+from engine.talker.gpu_step.graphs import PaddedGraphs
 from engine.talker.gpu_step.inputs import PromptRows
-from engine.talker.gpu_step.uploader import Uploader
-from engine.talker.vllm.layer_graphs import LayerGraphs, OwnLayers
+from engine.talker.vllm.layer_graphs import NO_POSITION, OwnLayers, RowColumns
 from engine.talker.vllm.scheduler import Batch
 from engine.talker.vllm.state import TalkerState
 
-_NO_POSITION = -1
-"""Cache position of a padding row: its keys and values are not stored."""
 _MAX_PROMPT_READS = 1 << 15
 """Maximum positions that the prompt rows of a step of ``RowLayers`` read in total; vLLM's attention shares them."""
 _CODE_BUFFERS = 3
@@ -70,7 +69,6 @@ class StepRunner:
         self._runner, self._block_size, self.own_layers = runner, block_size, OwnLayers()
         self._state: TalkerState = runner.model_state
         device = self._state.device
-        self._upload = Uploader(device)
         self._host_table = block_table
         self._slot_mapping = runner.block_tables.slot_mappings[0]
         self._input_table = runner.block_tables.input_block_tables[0]
@@ -86,30 +84,53 @@ class StepRunner:
     @torch.inference_mode()
     def launch(self, batch: Batch) -> PendingCodes:
         """Start a step."""
-        tokens, longest = int(batch.bounds[-1]), int(batch.counts.max())
-        graphs = self._own_graphs(batch, tokens, longest)
+        rows = self._prepare(batch)
+        graphs = self._own_graphs(batch)
         if graphs is not None:
-            size = graphs.padded_size(tokens)
-            sample_rows, sample_slots = self._fill(batch, size)
-            return self._sample(batch, graphs(size), sample_rows, sample_slots)
-        uniform = longest if longest * len(batch.slots) == tokens else None
-        graph = self._runner.cudagraph_manager.dispatch(len(batch.slots), tokens, uniform, 0)
-        rows, requests = graph.num_tokens, graph.num_reqs or len(batch.slots)
-        sample_rows, sample_slots = self._fill(batch, rows, requests)
-        metadata = self._attention_metadata(batch, rows, requests)
-        if graph.cg_mode == CUDAGraphMode.FULL:
-            hidden = self._runner.cudagraph_manager.run_fullgraph(graph)
+            graphs(*rows)
         else:
-            hidden = self._run_eagerly(metadata, rows)
-        return self._sample(batch, hidden, sample_rows, sample_slots)
+            self._run_vllm(batch, rows)
+        self._state.inputs.start_joined()  # while the GPU runs the layers
+        return self._sample(batch)
 
-    def _own_graphs(self, batch: Batch, tokens: int, longest: int) -> LayerGraphs | None:
+    def _prepare(self, batch: Batch) -> RowColumns[NDArray[np.int64]]:
+        """Return the input rows of the step. Upload the blocks and the text that its layers need, and the voices."""
+        inputs, padding = self._state.inputs, self._state.slots.padding_row
+        inputs.append_text()
+        if len(batch.new_blocks):
+            slots, ids = self._state.upload(batch.new_blocks, self._host_table[batch.new_blocks])
+            blocks = ids.view(len(slots), -1).int()
+            self.device_table[:, : blocks.shape[1]].index_copy_(0, slots, blocks)
+        bounds = batch.bounds
+        owners = np.repeat(np.arange(len(batch.slots)), batch.counts)
+        positions = np.arange(len(owners)) - (bounds[:-1] - batch.starts)[owners]
+        tables = batch.slots[owners]
+        cache_slots = self._host_table[tables, positions // self._block_size] * self._block_size
+        rows = RowColumns(
+            positions=positions,
+            cache_slots=cache_slots + positions % self._block_size,
+            tables=tables,
+            slots=np.where(batch.prefill[owners], padding, tables),
+            text=np.full(len(owners), NO_TOKEN, np.int64),
+            codec=np.full(len(owners), NO_TOKEN, np.int64),
+        )
+        prefill = np.flatnonzero(batch.prefill)
+        if len(prefill):
+            prompts = PromptRows(
+                batch.slots[prefill], batch.starts[prefill], bounds[:-1][prefill], batch.counts[prefill]
+            )
+            first = int(bounds[prefill[0]])  # prompts follow the utterances that decode
+            rows.text[first:], rows.codec[first:] = inputs.prompt_ids(prompts, self._state.voices)
+        return rows
+
+    def _own_graphs(self, batch: Batch) -> PaddedGraphs | None:
         """Return which of the own layers run the batch, None if vLLM's do.
 
         A small batch after a step with first codes runs in vLLM's layers, because Code2Wav then decodes the first chunk
         of an utterance: its kernels run between short ones, but not beside one that holds the GPU for most of a step.
         vLLM's layers give them the most time.
         """
+        tokens, longest = int(batch.bounds[-1]), int(batch.counts.max())
         after_first_codes, self._first_codes = self._first_codes, bool((batch.prefill & batch.samples).any())
         one_launch, rows = self.own_layers
         if one_launch is not None and longest == 1 and tokens <= one_launch.max_rows:
@@ -120,66 +141,48 @@ class StepRunner:
         read_by_prompts = int((batch.counts * ends)[batch.prefill].sum())
         return rows if ends.max() <= MAX_POSITIONS and read_by_prompts <= _MAX_PROMPT_READS else None
 
-    def _sample(self, batch: Batch, hidden: Tensor, sample_rows: Tensor, sample_slots: Tensor) -> PendingCodes:
-        """Sample frames from the rows of ``hidden``, and start to copy their codes to the host."""
-        count = int(batch.samples.sum())
-        if not count:
+    def _run_vllm(self, batch: Batch, rows: RowColumns[NDArray[np.int64]]) -> None:
+        """Run the rows through vLLM's layers, as a captured graph if there is one."""
+        tokens, longest = int(batch.bounds[-1]), int(batch.counts.max())
+        uniform = longest if longest * len(batch.slots) == tokens else None
+        graph = self._runner.cudagraph_manager.dispatch(len(batch.slots), tokens, uniform, 0)
+        count, requests = graph.num_tokens, graph.num_reqs or len(batch.slots)
+        self._fill(batch, rows, count, requests)
+        metadata = self._attention_metadata(batch, count, requests)
+        if graph.cg_mode == CUDAGraphMode.FULL:
+            hidden = self._runner.cudagraph_manager.run_fullgraph(graph)
+        else:
+            hidden = self._run_eagerly(metadata, count)
+        self._state.hidden[: len(hidden)].copy_(hidden)
+
+    def _sample(self, batch: Batch) -> PendingCodes:
+        """Sample frames from ``TalkerState.hidden``, and start to copy their codes to the host."""
+        samples = np.flatnonzero(batch.samples)
+        if not len(samples):
             return PendingCodes(self._code_buffers[0][:0], None)
-        return self._read(self._state.sample_frames(hidden, sample_rows, sample_slots)[:count])
+        codes = self._state.sample_frames(batch.bounds[1:][samples] - 1, batch.slots[samples])
+        return self._read(codes[: len(samples)])
 
-    def _fill(self, batch: Batch, rows: int, requests: int | None = None) -> tuple[Tensor, Tensor]:
-        """Fill the buffers of the step, padded to ``rows`` input rows.
-
-        requests: number of utterances to pad the buffers of vLLM's attention to; None: own layers, which do not read
-        them. Returns the rows to sample from and their slots, padded to a batch size of the frame sampler.
-        """
-        state, buffers = self._state, self._runner.input_buffers
-        state.inputs.update()
-        bounds = batch.bounds
-        owners = np.repeat(np.arange(len(batch.slots)), batch.counts)
-        positions = np.arange(len(owners)) - (bounds[:-1] - batch.starts)[owners]
-        slots = batch.slots[owners]
-        blocks = self._host_table[slots, positions // self._block_size]
-        padding, samples = state.slots.padding_row, np.flatnonzero(batch.samples)
-        size = state.sample_frames.padded_size(len(samples)) if len(samples) else 0
-        per_utterance = (
-            []
-            if requests is None
-            else [
-                _padded(bounds, requests + 1, len(owners)),
-                _padded(batch.starts + batch.counts, requests, 0),
-                _padded(batch.slots, requests, padding),
-            ]
+    def _fill(self, batch: Batch, rows: RowColumns[NDArray[np.int64]], count: int, requests: int) -> None:
+        """Fill the buffers of vLLM's layers, padded to ``count`` rows and ``requests`` utterances."""
+        state, buffers, tokens = self._state, self._runner.input_buffers, len(rows.positions)
+        padding = state.slots.padding_row
+        positions, cache_slots, slots, text, codec, starts, lengths, table_rows = state.upload(
+            _padded(rows.positions, count, 0),
+            _padded(rows.cache_slots, count, NO_POSITION),
+            _padded(rows.slots, count, padding),
+            _padded(rows.text, count, NO_TOKEN),
+            _padded(rows.codec, count, NO_TOKEN),
+            _padded(batch.bounds, requests + 1, tokens),
+            _padded(batch.starts + batch.counts, requests, 0),
+            _padded(batch.slots, requests, padding),
         )
-        *uploaded, sample_rows, sample_slots, new_blocks, block_ids = self._upload(
-            *per_utterance,
-            _padded(positions, rows, 0),
-            _padded(blocks * self._block_size + positions % self._block_size, rows, _NO_POSITION),
-            _padded(np.where(batch.prefill[owners], padding, slots), rows, padding),
-            _padded(slots, rows, padding),
-            _padded(bounds[1:][samples] - 1, size, 0),
-            _padded(batch.slots[samples], size, padding),
-            batch.new_blocks,
-            self._host_table[batch.new_blocks],
-        )
-        per_row = (buffers.positions, self._slot_mapping, state.row_slots, state.table_rows)
-        for output, values in zip(per_row, uploaded[-len(per_row) :], strict=True):
-            output[: len(values)].copy_(values)
-        if len(new_blocks):
-            ids = block_ids.view(len(new_blocks), -1).int()
-            self.device_table[:, : ids.shape[1]].index_copy_(0, new_blocks, ids)
-        if requests is not None:
-            starts, lengths, table_rows = uploaded[: -len(per_row)]
-            buffers.query_start_loc[: requests + 1].copy_(starts)
-            buffers.seq_lens[:requests].copy_(lengths)
-            torch.index_select(self.device_table, 0, table_rows, out=self._input_table[:requests])
-        prefill = np.flatnonzero(batch.prefill)
-        if len(prefill):
-            prompts = PromptRows(
-                batch.slots[prefill], batch.starts[prefill], bounds[:-1][prefill], batch.counts[prefill]
-            )
-            state.inputs.fill_prompts(state.prompt_rows, prompts)
-        return sample_rows, sample_slots
+        buffers.positions[:count].copy_(positions)
+        self._slot_mapping[:count].copy_(cache_slots)
+        torch.stack((slots, text, codec), out=state.row_ids[:, :count])
+        buffers.query_start_loc[: requests + 1].copy_(starts)
+        buffers.seq_lens[:requests].copy_(lengths)
+        torch.index_select(self.device_table, 0, table_rows, out=self._input_table[:requests])
 
     def _attention_metadata(self, batch: Batch, rows: int, requests: int) -> dict[str, Any]:
         """Return the attention metadata of each layer, from the filled buffers.
@@ -214,16 +217,16 @@ class StepRunner:
             hidden: Tensor = self._runner.model(
                 input_ids=None,
                 positions=self._runner.input_buffers.positions[:rows],
-                inputs_embeds=self._state.prompt_rows[:rows],
+                inputs_embeds=self._state.voices[:rows],
             )
         return hidden
 
     def _read(self, codes: Tensor) -> PendingCodes:
-        """Start the copy of codes [n, 16] to the host."""
+        """Start the copy of codes, int16 [n, 16], to the host."""
         self._steps += 1
         number = self._steps % _CODE_BUFFERS
         buffer, copied = self._code_buffers[number][: len(codes)], self._copied[number]
-        buffer.copy_(codes.to(torch.int16), non_blocking=True)
+        buffer.copy_(codes, non_blocking=True)
         if copied is not None:
             copied.record()
         return PendingCodes(buffer, copied)

@@ -1,9 +1,11 @@
 """Batches are padded to one of a few captured sizes, and padding rows affect no slot."""
 
+import numpy as np
 import pytest
 import torch
 
-from engine.talker.gpu_step.graphs import GraphedFrameSampler, batch_sizes
+from engine.talker.gpu_step.graphs import PaddedGraphs, batch_sizes
+from engine.talker.gpu_step.uploader import Uploader
 
 PADDING_ROW = 6
 
@@ -15,26 +17,20 @@ def test_the_largest_batch_size_is_the_number_of_slots(slots, sizes):
     assert batch_sizes(slots) == sizes
 
 
-def test_rows_get_their_own_codes_in_a_batch_of_a_captured_size():
+def test_columns_are_padded_to_a_captured_size():
     seen = []
 
-    def sample_frame(hidden, rows):
-        seen.append(rows.tolist())
-        return torch.stack((rows, hidden.sum(1).long()), 1)
+    def sample(rows, slots):
+        seen.append((rows.tolist(), slots.tolist()))
+        return 10 * rows + slots
 
-    sizes = batch_sizes(6)
-    run = GraphedFrameSampler(
-        sample_frame, sizes, padding_row=PADDING_ROW, hidden=2, device=torch.device("cpu"), dtype=torch.float32
-    )
-    hidden = torch.tensor([[row, 10.0] for row in range(9)])
-    for slots in ([5, 0, 3, 1, 2], [4], [1, 3, 5]):
-        size = run.padded_size(len(slots))
-        assert size in sizes
-        padded = slots + [PADDING_ROW] * (size - len(slots))
-        rows = [8 - slot for slot in slots] + [0] * (size - len(slots))
-        codes = run(hidden, torch.tensor(rows), torch.tensor(padded))
-        assert codes[: len(slots)].tolist() == [[slot, 18 - slot] for slot in slots]
-        assert seen[-1] == padded
+    run = PaddedGraphs(sample, batch_sizes(6), (0, PADDING_ROW), Uploader(torch.device("cpu")))
+    assert run.max_rows == PADDING_ROW
+    for slots, size in (([5, 0, 3, 1, 2], 6), ([4], 1), ([1, 3, 5], 4), ([2, 4], 2)):
+        rows, padding = [8 - slot for slot in slots], size - len(slots)
+        output = run(np.array(rows), np.array(slots))
+        assert output[: len(slots)].tolist() == [80 - 9 * slot for slot in slots]
+        assert seen[-1] == (rows + padding * [0], slots + padding * [PADDING_ROW])
 
 
 def test_reproducible_mode_uses_one_batch_size():

@@ -6,9 +6,11 @@ import torch
 
 from engine.models.talker import CodecSide, TextSide
 from engine.models.weights import Weights
+from engine.prompt.builder import NO_TOKEN
 from engine.protocol.request import SamplingParams
 from engine.talker.gpu_step.inputs import PromptRows, StepInputs, UtteranceState
 from engine.talker.gpu_step.slots import Slots
+from engine.talker.gpu_step.uploader import Uploader
 from engine.talker.requests import resolve
 from tests.unit.prompt_requests import FIVE_FRAMES, prompt_of, voice
 from tests.unit.prompt_rows import embed_prompt, project_text
@@ -29,7 +31,8 @@ class Rows:
         text = TextSide(weights)
         table = torch.cat((text.rows(slice(None)), torch.zeros(1, talker.transformer.hidden)))
         self.codec = CodecSide(weights, talker)
-        self.inputs = StepInputs(self.slots, table, self.codec)
+        self.inputs = StepInputs(self.slots, table, self.codec, Uploader(CPU))
+        self.voices = torch.zeros(32, talker.transformer.hidden)
 
     def utterance(self, prompt, *, text_open=False):
         return UtteranceState(prompt, self.sampling, list(prompt.trailing), text_open)
@@ -37,15 +40,23 @@ class Rows:
     def prompt_rows(self, *rows):
         """The input rows for (slot, position, count) of each utterance in prefill."""
         slots, positions, counts = map(np.array, zip(*rows, strict=True))
-        out = torch.full((int(counts.sum()), self.slots.embedding.shape[1]), float("nan"))
-        self.inputs.update()
-        self.inputs.fill_prompts(out, PromptRows(slots, positions, np.cumsum(counts) - counts, counts))
-        return out.numpy()
+        prompts = PromptRows(slots, positions, np.cumsum(counts) - counts, counts)
+        text, codec = map(torch.from_numpy, self.inputs.prompt_ids(prompts, self.voices))
+        padding = torch.full((len(text),), self.slots.padding_row)
+        return self.inputs.rows(padding, text, codec, self.voices[: len(text)]).numpy()
 
     def decode_row(self, slot):
-        """The input row of a slot's newest frame."""
-        self.inputs.update()
-        return self.inputs.decode_rows(torch.tensor([slot])).numpy()[0]
+        """The input row of a slot's newest frame, in a step with a prompt row before it."""
+        self.start()
+        slots, none = torch.tensor([self.slots.padding_row, slot]), torch.tensor([NO_TOKEN, NO_TOKEN])
+        rows = self.inputs.rows(slots, none, none, self.voices[:2]).numpy()
+        assert_close(rows[1], self.inputs.decode_rows(slots[1:]).numpy()[0])
+        return rows[1]
+
+    def start(self):
+        """Start what has joined, and append what has arrived."""
+        self.inputs.append_text()
+        self.inputs.start_joined()
 
     def draw(self, slot, frame):
         """Store a frame as the frame sampler does."""
@@ -96,7 +107,7 @@ def test_frames_are_combined_with_their_text_and_then_with_padding(rows):
     prompt = prompt_of(rows.checkpoint, text="one two", voice=voice(), text_layout="streaming")
     rows.inputs.join(1, rows.utterance(prompt))
     for frame, text in zip(FRAMES, [*prompt.trailing, rows.pad], strict=True):
-        rows.inputs.update()
+        rows.start()
         rows.draw(1, frame)
         assert_close(rows.decode_row(1), rows.frame_row(frame, text))
 
@@ -106,7 +117,7 @@ def test_late_text_is_combined_with_the_frame_that_waited_for_it(rows):
     utterance = rows.utterance(prompt, text_open=True)
     utterance.text, rest = [], utterance.text
     rows.inputs.join(1, utterance)
-    rows.inputs.update()
+    rows.start()
     for frame, text in zip(FRAMES, rest, strict=False):
         rows.draw(1, frame)
         utterance.append_text([text], last=text == rest[-1])
@@ -118,8 +129,33 @@ def test_a_slot_keeps_nothing_of_its_previous_request(rows):
     for text in (long, short):
         prompt = prompt_of(rows.checkpoint, text=text, voice=voice(), text_layout="streaming")
         rows.inputs.join(0, rows.utterance(prompt))
-        rows.inputs.update()
+        rows.start()
         for _ in range(4):
             rows.draw(0, FRAMES[0])
         rows.inputs.leave(0)
     assert_close(rows.decode_row(0), rows.frame_row(FRAMES[0], rows.pad))
+
+
+def test_voices_of_earlier_prompts_are_not_added_again(rows):
+    """A prompt without a voice follows, then a longer one and a shorter one with a voice."""
+    plain = prompt_of(rows.checkpoint, text="one two", voice=voice(), text_layout="streaming")
+    rows.inputs.join(0, rows.utterance(in_context(rows)))
+    rows.prompt_rows((0, 0, 20))
+    rows.inputs.join(1, rows.utterance(plain))
+    assert_close(rows.prompt_rows((1, 0, 2)), embed_prompt(plain, rows.checkpoint)[:2])
+    assert not rows.voices.any()
+    assert_close(rows.prompt_rows((1, 0, len(plain.text))), embed_prompt(plain, rows.checkpoint))
+
+
+def test_slots_that_start_together_have_their_own_sampling_parameters(rows):
+    prompt = prompt_of(rows.checkpoint, text="one two", voice=voice(), text_layout="streaming")
+    for slot, temperature in ((3, 0.5), (0, 0.7)):
+        params = SamplingParams(seed=slot, temperature=temperature, top_k=slot, subtalker_top_p=0.25)
+        sampling = resolve(params, rows.checkpoint.generation)
+        rows.inputs.join(slot, UtteranceState(prompt, sampling, list(prompt.trailing), text_open=False))
+    rows.start()
+    both = [3, 0]
+    assert rows.slots.seeds[both].tolist() == both
+    assert_close(rows.slots.codebook0_params.column("temperature")[both].numpy(), [0.5, 0.7])
+    assert rows.slots.codebook0_params.column("top_k")[both].tolist() == both
+    assert rows.slots.residual_params.column("top_p")[both].tolist() == [0.25, 0.25]
