@@ -36,6 +36,7 @@ class PaddedGraphs:
         sizes: in ascending order.
         """
         self._sizes, self._upload = sizes, upload
+        self._run = run  # the graphs use its tensors
         self._padding = np.array(padding, np.int64)[:, None]
         self._runs: dict[int, tuple[Tensor, Callable[[], Tensor]]] = {}
         pool = torch.cuda.graph_pool_handle() if upload.device.type == "cuda" else None
