@@ -250,7 +250,7 @@ def no_model_work(talker: VllmTalker, device: torch.device) -> Iterator[None]:
     hidden, codes = torch.zeros_like(state.hidden), torch.zeros(state.slots.padding_row, 16, dtype=torch.int16)
     with (
         mock.patch.object(runner, "model", lambda inputs_embeds, **_: hidden[: len(inputs_embeds)]),
-        mock.patch.object(state, "sample_frames", lambda rows, slots: codes[: len(rows)]),
+        mock.patch.object(state, "sample_frames", lambda columns: codes[: len(columns[0])]),
     ):
         yield
 

@@ -50,6 +50,7 @@ class _StagingBuffer:
         self.pinned_samples = device_stream.pinned(samples, torch.int16)
         self.inputs: NDArray[np.int64] = self.pinned_inputs.numpy()
         self.samples: NDArray[np.int16] = self.pinned_samples.numpy()
+        self.copied: Event | None = None
 
 
 class GraphedDecoder(Decoder):
@@ -131,9 +132,9 @@ class GraphedDecoder(Decoder):
             self._inputs[:inputs].copy_(staging.pinned_inputs[:inputs], non_blocking=True)
             self._launches[size]()
             staging.pinned_samples[:samples].copy_(self._samples[:samples], non_blocking=True)
-            event = self._device_stream.record_event()
+            staging.copied = self._device_stream.record_event(staging.copied)
         self._staging.reverse()  # not after a failed launch: the other buffer may belong to a batch in flight
-        return PendingGraphBatch(staging.samples[:samples].reshape(streams, -1), event)
+        return PendingGraphBatch(staging.samples[:samples].reshape(streams, -1), staging.copied)
 
     @override
     def decode(self, rows: Sequence[int], codes: NDArray[np.int16]) -> NDArray[np.float32]:

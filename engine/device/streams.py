@@ -40,8 +40,8 @@ class DeviceStream(Protocol):
         A CUDA stream runs ``work`` here, to warm up, and then captures it.
         """
 
-    def record_event(self) -> Event:
-        """Return an event after all work submitted so far."""
+    def record_event(self, event: Event | None = None) -> Event:
+        """Return an event after all work submitted so far. event: one that has passed, which is used again."""
 
 
 class _CapturedGraph:
@@ -87,10 +87,10 @@ class CudaStream(DeviceStream):
         return _CapturedGraph(graph, work)
 
     @override
-    def record_event(self) -> Event:
-        event = torch.cuda.Event(blocking=self._blocking)
-        event.record(self._stream)
-        return event
+    def record_event(self, event: Event | None = None) -> Event:
+        recorded = event if isinstance(event, torch.cuda.Event) else torch.cuda.Event(blocking=self._blocking)
+        recorded.record(self._stream)
+        return recorded
 
 
 class _CompletedEvent(Event):
@@ -121,5 +121,5 @@ class HostStream(DeviceStream):
         return work
 
     @override
-    def record_event(self) -> Event:
+    def record_event(self, event: Event | None = None) -> Event:
         return _CompletedEvent()

@@ -50,7 +50,9 @@ class TalkerStage:
         self._waiting: deque[PreparedUtterance] = deque()
         self._early_text: dict[int, list[TextDelta]] = {}
         self._input_tokens: dict[int, int] = {}
-        """Tokens of the texts of each stream that was announced to Code2Wav and has not ended."""
+        """Tokens of the texts of each stream that has not ended."""
+        self._unannounced: dict[int, StreamHeader] = {}
+        """Headers of the streams that Code2Wav does not know yet."""
         self._frames_sent: Counter[int] = Counter()
         self._failed_steps = 0
         self._steps = 0
@@ -66,13 +68,12 @@ class TalkerStage:
                 self._handle(intent)
             self._take_cancellations()
             self._admit()
-            paused = self._paused()
-            if not self._talker.runnable(paused):
-                self._wakeup.wait_for(self._has_input)
-            elif (seconds := self._talker.step_due_in()) > 0:
-                self._wakeup.wait_for(self._has_input, seconds)
-            else:
+            if (seconds := self._talker.step_due_in()) > 0:
+                self._wait(seconds)
+            elif self._talker.runnable(paused := self._paused()):
                 self._step(paused)
+            else:
+                self._wait()
 
     def _alive(self) -> bool:
         return self._requests.alive and self._frames.alive
@@ -80,7 +81,7 @@ class TalkerStage:
     def _handle(self, intent: Intent) -> None:
         match intent:
             case PreparedUtterance():
-                self._frames.open(intent.stream, StreamHeader(intent.realtime, intent.context).to_bytes())
+                self._unannounced[intent.stream] = StreamHeader(intent.realtime, intent.context)
                 self._input_tokens[intent.stream] = intent.prompt.input_tokens
                 self._waiting.append(intent)
             case TextDelta():
@@ -94,6 +95,16 @@ class TalkerStage:
                 header = StreamHeader(realtime=False, probe=self._stats())
                 self._frames.open(intent.stream, header.to_bytes())
                 self._frames.end(intent.stream)
+
+    def _announce(self) -> None:
+        """Announce new streams to Code2Wav. It then needs the interpreter, so a step is launched before that."""
+        for stream, header in self._unannounced.items():
+            self._frames.open(stream, header.to_bytes())
+        self._unannounced.clear()
+
+    def _wait(self, seconds: float | None = None) -> None:
+        self._announce()
+        self._wakeup.wait_for(self._has_input, seconds)
 
     def _append_text(self, delta: TextDelta) -> None:
         """Pass more text to the talker, or keep it while the utterance waits for a slot."""
@@ -148,6 +159,7 @@ class TalkerStage:
         try:
             output = self._talker.step(paused)
         except Exception as error:
+            self._announce()
             self._failed_steps += 1
             if self._failed_steps >= _MAX_FAILED_STEPS:
                 _log.exception("the talker ends after %d failed steps in a row", self._failed_steps)
@@ -165,6 +177,7 @@ class TalkerStage:
 
     def _emit(self, output: StepOutput) -> None:
         """Send all frames in one record, then the end of each finished stream."""
+        self._announce()
         if output.streams:
             self._frames_sent.update(output.streams)
             self._frames.send_rows(output.streams, output.codes.astype(_CODES, copy=False).tobytes())
@@ -172,10 +185,12 @@ class TalkerStage:
             self._end(stream, finish)
 
     def _end(self, stream: int, reason: FinishReason) -> None:
+        self._announce()
         completion = Completion(reason, self._input_tokens.pop(stream), self._frames_sent.pop(stream, 0))
         self._frames.end(stream, completion.to_bytes())
 
     def _fail(self, streams: list[int], error: EngineError) -> None:
+        self._announce()
         for stream in streams:
             self._talker.cancel(stream)
             self._early_text.pop(stream, None)

@@ -253,7 +253,8 @@ def test_a_captured_frame_equals_the_uncaptured_one(rows):
     weights, codes = weights_of(width), dispatched(width)
     inputs = predictor_inputs(weights, ROWS + 1, seed=6, mixed=True)
 
-    def sample_frame(at):
+    def sample_frame(block):
+        [at] = block
         rows_of_batch = select_rows(inputs, at)
         names = ("first", "params", "rng")
         return codes(inputs["hidden"].index_select(0, at), *(rows_of_batch[name] for name in names))[0]
@@ -261,9 +262,9 @@ def test_a_captured_frame_equals_the_uncaptured_one(rows):
     run = PaddedGraphs(sample_frame, batch_sizes(ROWS), (ROWS,), Uploader(DEVICE))
     for first in (0, 3):
         at = torch.arange(first, first + rows)
-        drawn = run(at.numpy()).clone()
+        drawn = run([at.numpy()]).clone()
         padded = torch.cat((at, torch.full((len(drawn) - rows,), ROWS))).to(DEVICE)
-        assert torch.equal(drawn, sample_frame(padded))
+        assert torch.equal(drawn, sample_frame(padded[None]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -15,6 +15,7 @@ from torch import Tensor
 from engine.talker.gpu_step.uploader import Uploader
 
 _SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+_FEW_SIZES = (1, 4, 16, 64, 256)
 
 
 def batch_sizes(slots: int, *, single: bool = False) -> list[int]:
@@ -22,19 +23,21 @@ def batch_sizes(slots: int, *, single: bool = False) -> list[int]:
     return [slots] if single else [size for size in _SIZES if size < slots] + [slots]
 
 
-class PaddedGraphs:
-    """Runs a function of int64 columns [n], which come from the host and are padded to the next of a few sizes.
+def few_sizes(slots: int) -> list[int]:
+    """Return sizes for what costs hardly more for padding rows, and is usually needed for few of ``slots`` slots."""
+    return [size for size in _FEW_SIZES if size < slots] + [slots]
 
-    On a GPU each size is one CUDA graph, which reads its own block of columns; on other devices the function is called.
+
+class PaddedGraphs:
+    """Runs a function of an int64 block [columns, n], which comes from the host and is padded to one of a few sizes.
+
+    On a GPU each size is one CUDA graph, which reads a block of its own; on other devices the function is called.
     """
 
     def __init__(
-        self, run: Callable[..., Tensor], sizes: Sequence[int], padding: Sequence[int], upload: Uploader
+        self, run: Callable[[Tensor], Tensor], sizes: Sequence[int], padding: Sequence[int], upload: Uploader
     ) -> None:
-        """run: takes one column for each value of ``padding``, which must not affect the other rows.
-
-        sizes: in ascending order.
-        """
+        """sizes: in ascending order. padding: each column's value in padding rows, which must not affect other rows."""
         self._sizes, self._upload = sizes, upload
         self._run = run  # the graphs use its tensors
         self._padding = np.array(padding, np.int64)[:, None]
@@ -42,7 +45,7 @@ class PaddedGraphs:
         pool = torch.cuda.graph_pool_handle() if upload.device.type == "cuda" else None
         for size in reversed(sizes):  # largest first: the smaller graphs reuse its memory
             block = torch.from_numpy(self._padding).repeat(1, size).to(upload.device)
-            call = partial(run, *block)
+            call = partial(run, block)
             self._runs[size] = block.view(-1), call if pool is None else captured(call, pool)
 
     @property
@@ -50,8 +53,8 @@ class PaddedGraphs:
         """The largest size."""
         return self._sizes[-1]
 
-    def __call__(self, *columns: NDArray[np.int64]) -> Tensor:
-        """Run with ``columns`` [n], at most ``max_rows``. Return the padded output, which the next call overwrites."""
+    def __call__(self, columns: Sequence[NDArray[np.int64]] | NDArray[np.int64]) -> Tensor:
+        """Run with columns [n], at most ``max_rows``. Return the padded output, which the next call overwrites."""
         count = len(columns[0])
         size = self._sizes[bisect_left(self._sizes, count)]
         block, run = self._runs[size]

@@ -14,15 +14,13 @@ from engine.models.talker import CodecSide
 from engine.prompt.builder import NO_TOKEN, Prompt
 from engine.protocol.request import CODEBOOKS
 from engine.talker.base import Sampling
-from engine.talker.gpu_step.graphs import PaddedGraphs
+from engine.talker.gpu_step.graphs import PaddedGraphs, few_sizes
 from engine.talker.gpu_step.slots import Slots
 from engine.talker.gpu_step.uploader import Uploader
-from engine.talker.sampling_params import INT_COLUMNS, CodebookParams, SamplingTensors, host_columns
+from engine.talker.sampling_params import FLOAT_COLUMNS, INT_COLUMNS, CodebookParams, SamplingTensors, host_columns
 
 _NO_CODES = np.zeros((0, CODEBOOKS), np.int64)
 _NO_IDS = np.zeros(0, np.int64)
-_JOIN_SIZES = (1, 4, 16, 64, 256)
-"""The slots that start in a step are padded to one of these numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,9 +105,8 @@ class StepInputs:
         self._text_sent: dict[int, int] = {}
         self._voice_rows = 0
         """Number of rows in which a step has left voices."""
-        sizes = [size for size in _JOIN_SIZES if size < slots.padding_row] + [slots.padding_row]
-        params = _words([CodebookParams()])[:, 0].tolist()
-        self._reset = PaddedGraphs(self._reset_slots, sizes, [slots.padding_row, 0, *params, *params], upload)
+        padding = [slots.padding_row, 0, *2 * _words([CodebookParams()])[:, 0].tolist()]
+        self._reset = PaddedGraphs(self._reset_slots, few_sizes(slots.padding_row), padding, upload)
 
     def join(self, slot: int, utterance: UtteranceState) -> None:
         """Assign a slot to an utterance."""
@@ -133,12 +130,9 @@ class StepInputs:
         if not joined:
             return
         samplings = [self._utterances[slot].sampling for slot in joined]
-        self._reset(
-            np.array(joined),
-            np.array([each.seed for each in samplings], np.int64),
-            *_words([each.codebook0 for each in samplings]),
-            *_words([each.residual for each in samplings]),
-        )
+        seeds = np.array([each.seed for each in samplings], np.int64)
+        params = [*_words([each.codebook0 for each in samplings]), *_words([each.residual for each in samplings])]
+        self._reset([np.array(joined), seeds, *params])
         self._send_text(joined)
 
     def prompt_ids(self, prompts: PromptRows, voices: Tensor) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -197,9 +191,10 @@ class StepInputs:
             embeddings = voices_up.view(torch.float32).view(len(voiced), -1)
             out.index_copy_(0, voiced_at, embeddings.to(out.dtype))
 
-    def _reset_slots(self, slot_ids: Tensor, seeds: Tensor, *words: Tensor) -> Tensor:
-        half = len(words) // 2
-        self._slots.reset(slot_ids, seeds, _params(words[:half]), _params(words[half:]))
+    def _reset_slots(self, block: Tensor) -> Tensor:
+        slot_ids, seeds = block[:2]
+        codebook0, residual = block[2:].chunk(2)
+        self._slots.reset(slot_ids, seeds, _params(codebook0), _params(residual))
         return slot_ids
 
     def _send_text(self, slots: Iterable[int]) -> None:
@@ -224,9 +219,9 @@ def _words(params: Sequence[CodebookParams]) -> NDArray[np.int64]:
     return np.concatenate((ints, floats.view(np.int64)))
 
 
-def _params(words: tuple[Tensor, ...]) -> SamplingTensors:
+def _params(words: Tensor) -> SamplingTensors:
     """The inverse of ``_words``, on the device."""
-    ints, floats = torch.stack(words[: len(INT_COLUMNS)]), torch.stack(words[len(INT_COLUMNS) :])
+    ints, floats = words.split((len(INT_COLUMNS), len(FLOAT_COLUMNS)))
     return SamplingTensors(ints, floats.view(torch.float64).float())
 
 

@@ -7,22 +7,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-_BUFFERS = 16
-"""A call waits until the upload from its buffer is done. A step has up to six uploads, and two steps are in flight."""
+_GROUPS, _GROUP_BUFFERS = 4, 6
+"""A group of buffers is used again when the uploads from all of them are done. A step has up to six uploads, and two
+steps are in flight."""
 _BUFFER_WORDS = 1 << 15
 
 
 class Uploader:
     """Copies int64 arrays to the device in one transfer per call, through rotating pinned-memory buffers.
 
-    On a CPU the buffers are not pinned. A buffer is replaced by a larger one when a call needs more space.
+    On a CPU the buffers are not pinned. A buffer is replaced by a larger one when a call needs more space. All calls
+    must be on the same CUDA stream.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._pinned = device.type == "cuda"
-        self._buffers = [self._buffer(_BUFFER_WORDS) for _ in range(_BUFFERS)]
-        self._copied = [torch.cuda.Event() if self._pinned else None for _ in range(_BUFFERS)]
+        self._buffers = [self._buffer(_BUFFER_WORDS) for _ in range(_GROUPS * _GROUP_BUFFERS)]
+        self._copied = [torch.cuda.Event() for _ in range(_GROUPS)] if self._pinned else None
         self._index = 0
 
     def __call__(self, *arrays: NDArray[np.int64]) -> list[Tensor]:
@@ -40,13 +42,14 @@ class Uploader:
             host[offset : offset + array.size] = array.ravel()
             offset += array.size
         destination.copy_(buffer[:offset], non_blocking=True)
-        if (copied := self._copied[self._index]) is not None:
-            copied.record()
 
     def _next_buffer(self, words: int) -> Tensor:
-        self._index = (self._index + 1) % _BUFFERS
-        if (copied := self._copied[self._index]) is not None:
-            copied.synchronize()
+        group = self._index // _GROUP_BUFFERS
+        self._index = (self._index + 1) % len(self._buffers)
+        next_group = self._index // _GROUP_BUFFERS
+        if next_group != group and self._copied is not None:
+            self._copied[group].record()
+            self._copied[next_group].synchronize()
         if len(self._buffers[self._index]) < words:
             self._buffers[self._index] = self._buffer(2 * words)
         return self._buffers[self._index]

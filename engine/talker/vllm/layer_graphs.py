@@ -57,8 +57,8 @@ def layer_graphs(
     state: TalkerState = runner.model_state
     most = min(state.max_num_tokens, sizes[-1])
 
-    def run(*columns: Tensor) -> Tensor:
-        rows = RowColumns(*columns)
+    def run(block: Tensor) -> Tensor:
+        rows = RowColumns(*block)
         hidden = state.hidden[: len(rows.slots)]
         inputs = (
             state.inputs.rows(rows.slots, rows.text, rows.codec, state.voices[: len(hidden)])

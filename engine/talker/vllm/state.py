@@ -39,7 +39,8 @@ class TalkerState(DefaultModelState):
         self.row_ids[0] = self.slots.padding_row
         sampler = FrameSampler(model.head, self.slots, model.residual, first_code_sampler(self.slots))
 
-        def sample(rows: Tensor, slots: Tensor) -> Tensor:
+        def sample(block: Tensor) -> Tensor:
+            rows, slots = block
             return sampler(self.hidden.index_select(0, rows), slots).to(torch.int16)
 
         with torch.inference_mode():

@@ -19,7 +19,7 @@ from vllm.v1.attention.backend import CommonAttentionMetadata
 from engine.prompt.builder import NO_TOKEN
 from engine.protocol.request import CODEBOOKS
 from engine.talker.fused.layers import MAX_POSITIONS
-from engine.talker.gpu_step.graphs import PaddedGraphs
+from engine.talker.gpu_step.graphs import PaddedGraphs, few_sizes
 from engine.talker.gpu_step.inputs import PromptRows
 from engine.talker.vllm.layer_graphs import NO_POSITION, OwnLayers, RowColumns
 from engine.talker.vllm.scheduler import Batch
@@ -74,6 +74,9 @@ class StepRunner:
         self._input_table = runner.block_tables.input_block_tables[0]
         width = self._input_table.shape[1]
         self.device_table = torch.zeros(len(block_table), width, dtype=torch.int32, device=device)
+        padding = [self._state.slots.padding_row, *block_table[-1].tolist()]
+        with torch.inference_mode():
+            self._update_table = PaddedGraphs(self._write_blocks, few_sizes(padding[0]), padding, self._state.upload)
         shape = (len(block_table), CODEBOOKS)
         on_gpu = device.type == "cuda"
         self._code_buffers = [torch.zeros(shape, dtype=torch.int16, pin_memory=on_gpu) for _ in range(_CODE_BUFFERS)]
@@ -87,7 +90,7 @@ class StepRunner:
         rows = self._prepare(batch)
         graphs = self._own_graphs(batch)
         if graphs is not None:
-            graphs(*rows)
+            graphs(rows)
         else:
             self._run_vllm(batch, rows)
         self._state.inputs.start_joined()  # while the GPU runs the layers
@@ -98,9 +101,7 @@ class StepRunner:
         inputs, padding = self._state.inputs, self._state.slots.padding_row
         inputs.append_text()
         if len(batch.new_blocks):
-            slots, ids = self._state.upload(batch.new_blocks, self._host_table[batch.new_blocks])
-            blocks = ids.view(len(slots), -1).int()
-            self.device_table[:, : blocks.shape[1]].index_copy_(0, slots, blocks)
+            self._update_table(np.concatenate((batch.new_blocks[None], self._host_table[batch.new_blocks].T)))
         bounds = batch.bounds
         owners = np.repeat(np.arange(len(batch.slots)), batch.counts)
         positions = np.arange(len(owners)) - (bounds[:-1] - batch.starts)[owners]
@@ -122,6 +123,11 @@ class StepRunner:
             first = int(bounds[prefill[0]])  # prompts follow the utterances that decode
             rows.text[first:], rows.codec[first:] = inputs.prompt_ids(prompts, self._state.voices)
         return rows
+
+    def _write_blocks(self, block: Tensor) -> Tensor:
+        """Write rows of the block table. block: [1 + blocks of a context, n], the slots and their block ids."""
+        slots, ids = block[0], block[1:].T.int()
+        return self.device_table[:, : ids.shape[1]].index_copy_(0, slots, ids)
 
     def _own_graphs(self, batch: Batch) -> PaddedGraphs | None:
         """Return which of the own layers run the batch, None if vLLM's do.
@@ -160,7 +166,7 @@ class StepRunner:
         samples = np.flatnonzero(batch.samples)
         if not len(samples):
             return PendingCodes(self._code_buffers[0][:0], None)
-        codes = self._state.sample_frames(batch.bounds[1:][samples] - 1, batch.slots[samples])
+        codes = self._state.sample_frames((batch.bounds[1:][samples] - 1, batch.slots[samples]))
         return self._read(codes[: len(samples)])
 
     def _fill(self, batch: Batch, rows: RowColumns[NDArray[np.int64]], count: int, requests: int) -> None:

@@ -20,7 +20,8 @@ def test_the_largest_batch_size_is_the_number_of_slots(slots, sizes):
 def test_columns_are_padded_to_a_captured_size():
     seen = []
 
-    def sample(rows, slots):
+    def sample(block):
+        rows, slots = block
         seen.append((rows.tolist(), slots.tolist()))
         return 10 * rows + slots
 
@@ -28,7 +29,7 @@ def test_columns_are_padded_to_a_captured_size():
     assert run.max_rows == PADDING_ROW
     for slots, size in (([5, 0, 3, 1, 2], 6), ([4], 1), ([1, 3, 5], 4), ([2, 4], 2)):
         rows, padding = [8 - slot for slot in slots], size - len(slots)
-        output = run(np.array(rows), np.array(slots))
+        output = run([np.array(rows), np.array(slots)])
         assert output[: len(slots)].tolist() == [80 - 9 * slot for slot in slots]
         assert seen[-1] == (rows + padding * [0], slots + padding * [PADDING_ROW])
 
