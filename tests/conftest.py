@@ -1,5 +1,6 @@
 """Fixtures and settings that all tests share."""
 
+import gc
 import signal
 
 import pytest
@@ -22,6 +23,15 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 torch.backends.cudnn.allow_tf32 = False
 torch.set_num_threads(1)  # on two cores, several thread pools mostly wait for each other
 limit_blas_threads()
+
+
+gc.disable()  # until all tests are collected
+
+
+def pytest_collection_finish() -> None:
+    """Garbage collections skip the modules and the collected tests: each pass over them takes half a second."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
