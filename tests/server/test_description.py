@@ -5,13 +5,14 @@ More examples: make pytest ARGS='tests/server/test_description.py --hypothesis-p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import allow_header_conformance, negative_data_rejection, positive_data_acceptance
+from schemathesis.pytest.lazy import get_all_tests
 
 from server.app import create_app
 from server.package_data import DEFAULT_CONFIG
@@ -22,7 +23,7 @@ THOROUGH = settings.get_current_profile_name() == "thorough"
 EXAMPLES = settings().max_examples if THOROUGH else 10
 
 DESCRIPTION = create_app(load_settings(DEFAULT_CONFIG)).openapi()
-api = schemathesis.openapi.from_dict(DESCRIPTION)
+OPERATIONS = [f"{method.upper()} {path}" for path, methods in DESCRIPTION["paths"].items() for method in methods]
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +46,29 @@ def excluded_checks(case: schemathesis.Case) -> list[schemathesis.CheckFunction]
     return [positive_data_acceptance, *batch, *names]
 
 
-@pytest.mark.timeout(600)
-@api.parametrize()
 @settings(derandomize=not THOROUGH, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-def test_every_response_conforms_to_the_description(case: schemathesis.Case, short_context: Serving) -> None:
-    case.call_and_validate(base_url=short_context.url, timeout=TIMEOUT, excluded_checks=excluded_checks(case))
+def call_and_validate(case: schemathesis.Case, url: str) -> None:
+    case.call_and_validate(base_url=url, timeout=TIMEOUT, excluded_checks=excluded_checks(case))
+
+
+@pytest.fixture(scope="module")
+def operation_tests() -> dict[str, Callable[..., None]]:
+    """``call_and_validate`` with the examples of each operation.
+
+    ``parametrize`` of Schemathesis would generate them while the tests are collected, in every process of a run.
+    """
+    api = schemathesis.openapi.from_dict(DESCRIPTION)
+    tests = get_all_tests(schema=api, test_func=call_and_validate, settings=None, given_kwargs=None)
+    return {operation.label: test for operation, test in (each.ok() for each in tests)}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_response_conforms_to_the_description(
+    operation: str, operation_tests: dict[str, Callable[..., None]], short_context: Serving
+) -> None:
+    assert sorted(operation_tests) == sorted(OPERATIONS)
+    operation_tests[operation](url=short_context.url)
 
 
 def test_the_server_publishes_the_description(short_context: Serving) -> None:
