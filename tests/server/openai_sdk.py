@@ -8,18 +8,22 @@ from typing import Any
 
 import openai
 
-from tests.server.serving import TIMEOUT, Serving
+from tests.server.serving import NO_CERTIFICATES, TIMEOUT, Serving
 
 Sdk = openai.OpenAI | openai.AsyncOpenAI
-KINDS = {"sync": openai.OpenAI, "async": openai.AsyncOpenAI}
+KINDS = {
+    "sync": (openai.OpenAI, openai.DefaultHttpxClient),
+    "async": (openai.AsyncOpenAI, openai.DefaultAsyncHttpxClient),
+}
 REQUEST: dict[str, Any] = {"model": "tts-1", "voice": "alloy", "input": "Hello there."}
 EXTRA_BODY = {"seed": 7, "max_new_tokens": 24}
 
 
 def sdk_for(kind: str, serving: Serving, **options: Any) -> Sdk:
     """A client of ``serving``, without retries unless ``options`` say otherwise."""
+    client, http_client = KINDS[kind]
     chosen = {"api_key": "any", "max_retries": 0, "timeout": TIMEOUT, **options}
-    return KINDS[kind](base_url=f"{serving.url}/v1", **chosen)
+    return client(base_url=f"{serving.url}/v1", http_client=http_client(verify=NO_CERTIFICATES), **chosen)
 
 
 async def close_sdk(sdk: Sdk) -> None:

@@ -18,6 +18,7 @@ from server.app import create_app
 from server.http.connection_table import ConnectionTable
 from server.listeners.opening import Sockets, create_listeners, open_sockets
 from server.settings import load_settings
+from tests.server.serving import NO_CERTIFICATES
 from tests.support.scripted_engine import ScriptedEngine
 
 TIMEOUT = 60.0
@@ -81,7 +82,8 @@ async def listening_server(
             assert not serving.done()
             await asyncio.sleep(0.01)
         port = sockets.http.getsockname()[1]
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT) as client:
+        url = f"http://127.0.0.1:{port}"
+        async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT, verify=NO_CERTIFICATES) as client:
             yield ListeningServer(next(iter(engines.values())), sockets, client, connections, server)
     finally:
         server.should_exit = True

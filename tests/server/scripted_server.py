@@ -16,7 +16,7 @@ import uvicorn
 from engine.protocol.request import SpeechRequest
 from server.app import create_app
 from server.settings import load_settings
-from tests.server.serving import SPEECH, TIMEOUT
+from tests.server.serving import NO_CERTIFICATES, SPEECH, TIMEOUT
 from tests.support.scripted_engine import ScriptedEngine
 
 TEXT = "The bus was late again, so I walked to the office in the rain."
@@ -61,7 +61,8 @@ def scripted_server(folder: Path, engine: ScriptedEngine | None = None, **settin
         try:
             assert started.wait(TIMEOUT)
             port = server.servers[0].sockets[0].getsockname()[1]
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT) as client:
+            url = f"http://127.0.0.1:{port}"
+            with httpx.Client(base_url=url, timeout=TIMEOUT, verify=NO_CERTIFICATES) as client:
                 yield ScriptedServer(engine, client)
         finally:
             server.should_exit = True

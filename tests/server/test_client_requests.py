@@ -15,7 +15,7 @@ from scripts.clients.page import PAGE
 from scripts.clients.requests import ClientRequest
 from tests.server.audio_decoding import CONTENT_TYPES, decode_audio
 from tests.server.scripted_server import ScriptedServer, scripted_server
-from tests.server.serving import TIMEOUT
+from tests.server.serving import NO_CERTIFICATES, TIMEOUT
 from tests.server.test_sse import parse_events
 from tests.support.scripted_engine import good_frames
 
@@ -42,7 +42,7 @@ def audio_of(request: ClientRequest, response: httpx.Response) -> bytes:
 
 @pytest.mark.parametrize("request_of", REQUESTS, ids=lambda request: f"{request.client}, {request.name}")
 def test_the_request_of_a_client_is_spoken(server: ScriptedServer, request_of: ClientRequest) -> None:
-    with httpx.Client(base_url=server.client.base_url, timeout=TIMEOUT) as client:
+    with httpx.Client(base_url=server.client.base_url, timeout=TIMEOUT, verify=NO_CERTIFICATES) as client:
         response = request_of.send(client)
     assert response.status_code == 200, response.text
     kind = request_of.body.get("response_format", "mp3")

@@ -33,7 +33,17 @@ from tests.server.live_client import (
     send_utterance,
     session,
 )
-from tests.server.serving import LOOPING, SPEECH, TIMEOUT, Serving, busy, endless, speech, write_config
+from tests.server.serving import (
+    LOOPING,
+    NO_CERTIFICATES,
+    SPEECH,
+    TIMEOUT,
+    Serving,
+    busy,
+    endless,
+    speech,
+    write_config,
+)
 from tests.server.test_admission import Clock
 from tests.server.test_admission import refusal as refused
 from tests.server.test_bad_input import check
@@ -64,7 +74,7 @@ def fair(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 def synthesize(server: Serving, name: str, client: str = "127.0.0.1") -> httpx.Response:
     """Request one short utterance from the given local address."""
-    transport = httpx.HTTPTransport(local_address=client)
+    transport = httpx.HTTPTransport(local_address=client, verify=NO_CERTIFICATES)
     with httpx.Client(base_url=server.url, transport=transport, timeout=TIMEOUT) as http:
         return http.post(SPEECH, json=speech(), headers={"X-Request-Id": name})
 

@@ -19,7 +19,7 @@ from websockets.asyncio.client import connect
 from server.app import create_app
 from server.guards.stream import retry_seed
 from server.settings import load_settings
-from tests.server.serving import SPEECH
+from tests.server.serving import NO_CERTIFICATES, SPEECH
 from tests.server.test_sse import parse_events
 from tests.support.recorded_speech import GOOD, ONE_MISSING, PROFILE, RECORDING, samples_of
 from tests.support.scripted_engine import (
@@ -71,7 +71,8 @@ async def run(
             assert not serving.done()
             await asyncio.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        url = f"http://127.0.0.1:{port}"
+        async with httpx.AsyncClient(base_url=url, timeout=60, verify=NO_CERTIFICATES) as client:
             yield Speaking(engine, client)
     finally:
         server.should_exit = True

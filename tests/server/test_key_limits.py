@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.server.live_client import receive_error, receive_first_audio, send_utterance, session
-from tests.server.serving import SPEECH, TIMEOUT, ScriptedServing, Serving, speech, write_config
+from tests.server.serving import NO_CERTIFICATES, SPEECH, TIMEOUT, ScriptedServing, Serving, speech, write_config
 from tests.server.test_bad_input import check
 from tests.server.test_key_file import add, keys_command
 
@@ -28,7 +28,7 @@ class Keyed:
 
     def client(self, name: str) -> httpx.Client:
         headers = {"Authorization": f"Bearer {self.keys[name]}"}
-        return httpx.Client(base_url=self.server.url, headers=headers, timeout=TIMEOUT)
+        return httpx.Client(base_url=self.server.url, headers=headers, timeout=TIMEOUT, verify=NO_CERTIFICATES)
 
     def add(self, name: str, *options: object) -> None:
         self.keys[name] = add(self.file, name, *options)

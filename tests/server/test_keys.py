@@ -13,7 +13,7 @@ import pytest
 from server.keys.valid_keys import Keys, load_keys
 from server.settings import SettingsError, load_settings
 from tests.server.commands import run_command
-from tests.server.serving import SPEECH, TIMEOUT, ScriptedServing, Serving, speech, write_config
+from tests.server.serving import NO_CERTIFICATES, SPEECH, TIMEOUT, ScriptedServing, Serving, speech, write_config
 from tests.server.test_bad_input import check
 
 KEYS = ["key-of-the-environment", "first+key/of=the-file", "third-key"]
@@ -34,7 +34,7 @@ def with_keys(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def anonymous(with_keys: Serving) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=with_keys.url, timeout=TIMEOUT) as client:
+    with httpx.Client(base_url=with_keys.url, timeout=TIMEOUT, verify=NO_CERTIFICATES) as client:
         yield client
 
 
@@ -89,7 +89,7 @@ def test_refuses_a_websocket_during_the_handshake(with_keys: Serving) -> None:
         "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
     }
-    with httpx.Client(base_url=with_keys.url, timeout=TIMEOUT) as client:
+    with httpx.Client(base_url=with_keys.url, timeout=TIMEOUT, verify=NO_CERTIFICATES) as client:
         response = client.get(f"{SPEECH}/stream", headers={**head, "X-Request-Id": "no-socket"})
     assert response.status_code == 401
     assert response.headers["www-authenticate"] == "Bearer"

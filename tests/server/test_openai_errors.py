@@ -176,7 +176,7 @@ async def test_an_unreachable_server_is_a_connection_error(kind: str) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
-        sdk = KINDS[kind](base_url=url, api_key="any", max_retries=0)
+        sdk = KINDS[kind][0](base_url=url, api_key="any", max_retries=0)
         with pytest.raises(openai.APIConnectionError):
             await resolve(sdk.audio.speech.create(**REQUEST))
         await close_sdk(sdk)

@@ -16,7 +16,7 @@ import soundfile as sf
 
 from tests.server.origins import drip, endless, origin, page, redirect
 from tests.server.recordings import RATE, data_url, tone, wav
-from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
+from tests.server.serving import NO_CERTIFICATES, SPEECH, TIMEOUT, Serving, speech, write_config
 
 PERMITTED, PRIVATE = "127.0.0.1", "127.0.0.2"
 SAMPLES = tone(1.7)
@@ -42,7 +42,7 @@ def fetching(pocket: Path, folder: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 async def http(fetching: Serving) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=fetching.url, timeout=TIMEOUT) as client:
+    async with httpx.AsyncClient(base_url=fetching.url, timeout=TIMEOUT, verify=NO_CERTIFICATES) as client:
         yield client
 
 

@@ -22,7 +22,7 @@ from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice
 from tests.server.commands import run_command
 from tests.server.live_client import live_url
-from tests.server.serving import SPEECH, TIMEOUT, ScriptedServing, Serving, speech, write_config
+from tests.server.serving import NO_CERTIFICATES, SPEECH, TIMEOUT, ScriptedServing, Serving, speech, write_config
 from tests.server.test_voices import VOICES, cards, post, refusal_of, success
 
 KEYS = ("key-of-anna", "key-of-bert")
@@ -42,7 +42,8 @@ def two_keys(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def client_of(server: Serving, key: str) -> httpx.Client:
-    return httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT)
+    headers = {"Authorization": f"Bearer {key}"}
+    return httpx.Client(base_url=server.url, headers=headers, timeout=TIMEOUT, verify=NO_CERTIFICATES)
 
 
 @pytest.fixture
