@@ -67,21 +67,31 @@ def recording_url(recording: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def serving(home: Path) -> Iterator[Serving]:
+def variables(home: Path) -> dict[str, str]:
+    """The environment variables of the server and of the pages.
+
+    Compiled kernels are those of the user: a new home folder has none, and compiling them takes 12 s.
+    """
+    caches = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return {**FAST_START, "HOME": str(home), "XDG_DATA_HOME": "", "XDG_CACHE_HOME": caches}
+
+
+@pytest.fixture(scope="session")
+def serving(variables: dict[str, str]) -> Iterator[Serving]:
     """``make serve`` on a free port."""
-    variables = {
-        **FAST_START,
-        "HOME": str(home),
-        "XDG_DATA_HOME": "",
-        "SONANT_REFERENCES__PRIVATE_HOSTS": '["127.0.0.1"]',
-    }
+    variables = {**variables, "SONANT_REFERENCES__PRIVATE_HOSTS": '["127.0.0.1"]'}
     with Serving(ROOT / "configs" / "pocket.yaml", **variables) as server:
         yield server.ready()
 
 
 @pytest.fixture(scope="session")
 def page_runner(
-    serving: Serving, home: Path, recording: Path, recording_url: str, tmp_path_factory: pytest.TempPathFactory
+    serving: Serving,
+    home: Path,
+    variables: dict[str, str],
+    recording: Path,
+    recording_url: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> PageRunner:
     """Runs each page once."""
     replacements = {
@@ -90,7 +100,7 @@ def page_runner(
         "127.0.0.1:8000": serving.url.removeprefix("http://"),
     }
     path = f"{home / 'bin'}:{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}"
-    environment = {**FAST_START, "HOME": str(home), "XDG_DATA_HOME": "", "PATH": path, "SONANT_SERVER": serving.url}
+    environment = {**variables, "PATH": path, "SONANT_SERVER": serving.url}
 
     @cache
     def run(page: Path) -> PageRun:
