@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import BrowserContext
 
 from tests.browser.conftest import OTHER_NAME, POCKET
-from tests.server.serving import Serving, write_config
+from tests.server.serving import ScriptedServing, Serving, write_config
 
 ATTACK = """async (server) => {
     const speech = server + "/v1/audio/speech";
@@ -69,7 +69,7 @@ def foreign() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server without keys, and with GET for audio elements."""
-    with Serving(write_config(tmp_path_factory.mktemp("foreign"), POCKET, get_speech=True)) as server:
+    with ScriptedServing(write_config(tmp_path_factory.mktemp("foreign"), POCKET, get_speech=True)) as server:
         yield server.ready()
 
 

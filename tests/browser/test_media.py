@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext, Page
 
 from tests.browser.conftest import POCKET
 from tests.docs.blocks import ROOT, blocks_of
-from tests.server.serving import Serving, write_config
+from tests.server.serving import ScriptedServing, Serving, write_config
 
 PLAY = next(block.code for block in blocks_of(ROOT / "docs/guides/web-pages.md") if "function play" in block.code)
 FIELDS = {"input": "Hello there.", "voice": "ava", "seed": 7}
@@ -24,7 +24,7 @@ MUTED = "const audio = new Audio(); audio.muted = true; // a script may start it
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with Serving(write_config(tmp_path_factory.mktemp("media"), POCKET, get_speech=True)) as server:
+    with ScriptedServing(write_config(tmp_path_factory.mktemp("media"), POCKET, get_speech=True)) as server:
         yield server.ready()
 
 

@@ -10,14 +10,15 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import POCKET
 from tests.browser.playground import Playground, run_curl
-from tests.server.serving import Serving, write_config
+from tests.server.serving import ScriptedServing, Serving, write_config
 
 KEY = "some-key"
 
 
 @pytest.fixture(scope="module")
 def with_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with Serving(write_config(tmp_path_factory.mktemp("with-key"), POCKET), SONANT_API_KEY=KEY) as server:
+    config = write_config(tmp_path_factory.mktemp("with-key"), POCKET)
+    with ScriptedServing(config, SONANT_API_KEY=KEY) as server:
         yield server.ready()
 
 
