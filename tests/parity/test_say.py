@@ -1,9 +1,5 @@
 """``sonant say`` end to end: its dump matches the reference implementation."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import soundfile
@@ -11,6 +7,7 @@ import soundfile
 from engine.protocol.request import SAMPLES_PER_FRAME
 from tests.parity import golden_cases
 from tests.parity.test_encoders import assert_codes_agree, assert_embeddings_agree
+from tests.server.commands import run_command
 from tests.support.talkers import DEVICE
 
 CASES = ["cv17_instruct_stream", "cv06_ja", "vd17_noinstruct", "xvec17_en", "icl17_short", "icl17_nonstream"]
@@ -44,9 +41,8 @@ def test_the_dump_matches_the_reference(name, checkpoints, tmp_path):
     golden = golden_cases.load(name)
     meta = golden["meta"]
     files = ["--dump", str(tmp_path / "dump.npz"), "-o", str(tmp_path / "speech.wav")]
-    command = [sys.executable, "-m", "server.cli", "say", *arguments(meta), *files]
-    command += ["--model", str(checkpoints[meta["variant"]])]
-    subprocess.run(command, check=True, timeout=100, env=os.environ | EXACT)
+    done = run_command("say", *arguments(meta), *files, "--model", checkpoints[meta["variant"]], **EXACT)
+    assert done.exit_code == 0, done.stderr
     dump = np.load(tmp_path / "dump.npz")
     assert dump["codes"].dtype == np.int64
     assert np.array_equal(dump["codes"], golden["codes"])
