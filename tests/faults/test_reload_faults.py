@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -12,17 +12,26 @@ import pytest
 
 from tests.server.reloadable import ReloadableServer
 from tests.server.serving import SPEECH, TIMEOUT, endless, speech, streamed
+from tests.support.random_checkpoint import RandomCheckpoints
 
 SLOTS = {"engine": {"talker": {"slots": 3}}}
 """A change that needs a new engine."""
 
 
-@pytest.fixture
-def reloadable(checkpoints, tmp_path: Path) -> Iterator[ReloadableServer]:
-    reloadable = ReloadableServer(tmp_path, checkpoints)
+@contextmanager
+def started(checkpoints: RandomCheckpoints, folder: Path) -> Iterator[ReloadableServer]:
+    """A server that is ready."""
+    reloadable = ReloadableServer(folder, checkpoints)
     with reloadable.server as server:
         server.ready()
         server.until_ready()
+        yield reloadable
+
+
+@pytest.fixture(scope="module")
+def reloadable(checkpoints: RandomCheckpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReloadableServer]:
+    """A server that all tests use. The last one stops it."""
+    with started(checkpoints, tmp_path_factory.mktemp("reloadable")) as reloadable:
         yield reloadable
 
 
@@ -59,23 +68,27 @@ def test_an_engine_that_crashes_while_it_loads_changes_nothing(reloadable: Reloa
         assert client.post(SPEECH, json=speech()).status_code == 200
 
 
-@pytest.mark.parametrize("speaks", [False, True])
-def test_a_stop_during_a_reload_ends_all_processes(reloadable: ReloadableServer, speaks: bool) -> None:
-    reloadable.settled()
-    everything = psutil.Process(reloadable.server.process.pid)
-    with ThreadPoolExecutor(1) as threads, reloadable.server.client() as client:
-        if speaks:  # the old engine drains while the next reload is in progress
-            with streamed(client, endless()) as response:
-                assert next(response.iter_raw())
-                reloadable.change(engine={"talker": {"slots": 2}})
-                reloadable.server.process.terminate()
-                processes = everything.children(recursive=True)
-        else:
-            reloadable.write(**SLOTS)
+def test_a_stop_during_a_reload_ends_all_processes(checkpoints: RandomCheckpoints, tmp_path: Path) -> None:
+    with started(checkpoints, tmp_path) as reloadable:
+        reloadable.settled()
+        reloadable.write(**SLOTS)
+        with ThreadPoolExecutor(1) as threads:
             reloading = threads.submit(reloadable.reload)
             reloadable.settled(2)
-            processes = everything.children(recursive=True)
+            processes = psutil.Process(reloadable.server.process.pid).children(recursive=True)
             reloadable.server.process.terminate()
             assert "the server is stopping" in reloading.result().stderr
         assert reloadable.server.process.wait(TIMEOUT) == 0
+        assert not psutil.wait_procs(processes, TIMEOUT)[1]
+
+
+def test_a_stop_after_a_reload_ends_the_draining_engine(reloadable: ReloadableServer) -> None:
+    """The last test, because it stops the server of the others."""
+    reloadable.settled()
+    with reloadable.server.client() as client, streamed(client, endless()) as response:
+        assert next(response.iter_raw())
+        reloadable.change(engine={"talker": {"slots": 2}})
+        reloadable.server.process.terminate()
+        processes = psutil.Process(reloadable.server.process.pid).children(recursive=True)
+    assert reloadable.server.process.wait(TIMEOUT) == 0
     assert not psutil.wait_procs(processes, TIMEOUT)[1]

@@ -144,31 +144,31 @@ def test_a_stalled_engine_is_not_ready_until_it_resumes(disposable: Serving) -> 
     assert restarts(disposable) == before
 
 
-def test_a_stopped_engine_is_restarted_while_the_server_stays_responsive(pocket: Path, tmp_path: Path) -> None:
+def test_a_stopped_engine_is_restarted_while_the_server_stays_responsive(disposable: Serving) -> None:
     """The request ring is full: each of the recordings takes a quarter of it."""
-    config = write_config(tmp_path, pocket, engine={"stall_seconds": 6})
+    disposable.until_ready()
+    before = restarts(disposable)
     recordings = [speech(ref_audio=data_url(tone(29 - n / 10)), ref_text="la la " * 50) for n in range(6)]
-    with Serving(config) as server, ThreadPoolExecutor() as threads:
-        server.ready()
-        with server.client() as client, streamed(client, endless()) as response:
+    with ThreadPoolExecutor() as threads:
+        with disposable.client() as client, streamed(client, endless()) as response:
             pieces = response.iter_raw()
             assert next(pieces)
-            signal_engine(server, signal.SIGSTOP)
-            with server.client() as other:
+            signal_engine(disposable, signal.SIGSTOP)
+            with disposable.client() as other:
                 waiting = [threads.submit(other.post, SPEECH, json=each, timeout=TIMEOUT) for each in recordings]
                 other.timeout = 3.0  # shorter than the wait of each request for the engine
-                server.until_not_ready("engine_stalled", other)
+                disposable.until_not_ready("engine_stalled", other)
                 assert other.get("/health").status_code == 200
-                assert metric(scrape(server), "engine_up") == 0
+                assert metric(scrape(disposable), "engine_up") == 0
                 check(other.post(SPEECH, json=speech()), 503, None, "engine_stalled")
                 with pytest.raises(httpx.RemoteProtocolError):
                     list(pieces)
                 assert {each.result().status_code for each in waiting} == {200}
-        server.until_ready()
-        assert restarts(server) == {"crashed": 0, "stalled": 1, "failed": 0}
-        with server.client() as client:
+        disposable.until_ready()
+        assert restarts(disposable) == {**before, "stalled": before["stalled"] + 1}
+        with disposable.client() as client:
             assert client.post(SPEECH, json=speech()).status_code == 200
-        assert server.wait_for("killing the engine process .* has not answered for 6")
+        assert disposable.wait_for("killing the engine process .* has not answered for 8")
 
 
 def test_failing_models_make_the_server_unready_until_the_engine_recovers(pocket: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.server.commands import run_module
 from tests.server.live_client import receive_utterance, send_utterance, session
 from tests.server.recordings import tone, wav
-from tests.server.serving import SPEECH, TIMEOUT, Serving, endless, speech, streamed, write_config
+from tests.server.serving import NO_CERTIFICATES, SPEECH, TIMEOUT, Serving, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 from tests.server.test_key_file import add
 
@@ -58,7 +58,8 @@ class Several(Serving):
 
     def counter(self, pattern: str) -> float:
         """The sum of the samples on the metrics page whose lines match ``pattern``."""
-        lines = httpx.get(f"{self.url}/metrics", headers=self.headers, timeout=TIMEOUT).text.splitlines()
+        page = httpx.get(f"{self.url}/metrics", headers=self.headers, timeout=TIMEOUT, verify=NO_CERTIFICATES)
+        lines = page.text.splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if re.match(pattern, line))
 
 
@@ -189,36 +190,66 @@ def test_requests_without_audio_survive_the_loss_of_the_engine(several: Several)
         assert [each.result(TIMEOUT).status_code for each in sent] == [200] * PROCESSES
 
 
-def test_the_limits_of_a_key_count_for_all_processes(pocket: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def with_keys(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Several, dict[str, str]]]:
+    """A server with keys, and the keys by name."""
+    folder = tmp_path_factory.mktemp("with-keys")
     keys = {
-        "single": add(tmp_path / "keys", "single", "--max-requests", 1),
-        "metered": add(tmp_path / "keys", "metered", "--audio-seconds-per-day", 3),
+        "single": add(folder / "keys", "single", "--max-requests", 1),
+        "metered": add(folder / "keys", "metered", "--audio-seconds-per-day", 3),
+        "unlimited": add(folder / "keys", "unlimited"),
     }
-    config = write_config(tmp_path, pocket, http_processes=PROCESSES, keys_file="keys")
-    with Several(config).ready() as server:
-        server.headers = {"Authorization": f"Bearer {keys['single']}"}
-        with server.client_of_each() as clients:
-            with streamed(clients[0], endless()) as response:
-                pieces = response.iter_raw()
-                assert next(pieces)
-                for other in clients[1:]:
-                    check(other.post(SPEECH, json=speech()), 429, None, "rate_limit_exceeded")
-            server.wait_for(r"status=499 .*key=single")
-            for client in [*clients, *clients]:
-                assert client.post(SPEECH, json=speech()).status_code == 200
-        server.headers = {"Authorization": f"Bearer {keys['metered']}"}
-        with server.client_of_each() as clients:
-            for number in range(2):
-                answer = clients[number].post(
-                    SPEECH, json=endless(max_new_tokens=25), headers={"X-Request-Id": f"m{number}"}
-                )
-                assert answer.status_code == 200
-                server.wait_for(f"id=m{number} ")
-            wait_until(lambda: clients[2].post(SPEECH, json=speech()).status_code != 200)
-            check(clients[2].post(SPEECH, json=speech()), 429, None, "insufficient_quota")
-            server.http()[1].kill()
-            server.wait_for("was killed by SIGKILL; restarting")
-            check(clients[2].post(SPEECH, json=speech()), 429, None, "insufficient_quota")
+    config = write_config(folder, pocket, http_processes=PROCESSES, keys_file="keys")
+    with Several(config) as server:
+        yield server.ready(), keys
+
+
+def test_the_limits_of_a_key_count_for_all_processes(with_keys: tuple[Several, dict[str, str]]) -> None:
+    server, keys = with_keys
+    server.headers = {"Authorization": f"Bearer {keys['single']}"}
+    with server.client_of_each() as clients:
+        with streamed(clients[0], endless()) as response:
+            pieces = response.iter_raw()
+            assert next(pieces)
+            for other in clients[1:]:
+                check(other.post(SPEECH, json=speech()), 429, None, "rate_limit_exceeded")
+        server.wait_for(r"status=499 .*key=single")
+        for client in [*clients, *clients]:
+            assert client.post(SPEECH, json=speech()).status_code == 200
+    server.headers = {"Authorization": f"Bearer {keys['metered']}"}
+    with server.client_of_each() as clients:
+        for number in range(2):
+            answer = clients[number].post(
+                SPEECH, json=endless(max_new_tokens=25), headers={"X-Request-Id": f"m{number}"}
+            )
+            assert answer.status_code == 200
+            server.wait_for(f"id=m{number} ")
+        wait_until(lambda: clients[2].post(SPEECH, json=speech()).status_code != 200)
+        check(clients[2].post(SPEECH, json=speech()), 429, None, "insufficient_quota")
+        server.http()[1].kill()
+        server.wait_for("was killed by SIGKILL; restarting")
+        check(clients[2].post(SPEECH, json=speech()), 429, None, "insufficient_quota")
+
+
+def test_a_forced_stop_logs_the_requests_of_all_processes(with_keys: tuple[Several, dict[str, str]]) -> None:
+    """Stops the server of the test before."""
+    server, keys = with_keys
+    server.headers = {"Authorization": f"Bearer {keys['unlimited']}"}
+    wait_until(lambda: len(server.http()) == PROCESSES)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(server.client_of(process)) for process in server.http()]
+        responses = [
+            stack.enter_context(streamed(each, endless(), **{"X-Request-Id": f"forced{number}"}))
+            for number, each in enumerate(clients)
+        ]
+        pieces = [response.iter_raw() for response in responses]
+        assert all(map(next, pieces))
+        server.process.terminate()
+        server.wait_for("in flight may finish")
+        server.process.terminate()
+        for number in range(PROCESSES):
+            server.wait_for(f"id=forced{number} ")
+        assert server.process.wait(TIMEOUT) == 0
 
 
 def test_a_stop_completes_the_requests_of_all_processes(pocket: Path, tmp_path: Path) -> None:
@@ -251,24 +282,6 @@ def test_a_stop_sends_a_complete_response_to_a_slow_reader(pocket: Path, tmp_pat
             server.process.terminate()
             wait_until(lambda: clients[0].post(SPEECH, json=speech()).status_code != 200)
             assert received + sum(map(len, pieces)) == int(response.headers["Content-Length"])
-        assert server.process.wait(TIMEOUT) == 0
-
-
-def test_a_forced_stop_logs_the_requests_of_all_processes(pocket: Path, tmp_path: Path) -> None:
-    config = write_config(tmp_path, pocket, http_processes=PROCESSES)
-    with Several(config).ready() as server, ExitStack() as stack:
-        clients = [stack.enter_context(server.client_of(process)) for process in server.http()]
-        responses = [
-            stack.enter_context(streamed(each, endless(), **{"X-Request-Id": f"forced{number}"}))
-            for number, each in enumerate(clients)
-        ]
-        pieces = [response.iter_raw() for response in responses]
-        assert all(map(next, pieces))
-        server.process.terminate()
-        server.wait_for("in flight may finish")
-        server.process.terminate()
-        for number in range(PROCESSES):
-            server.wait_for(f"id=forced{number} ")
         assert server.process.wait(TIMEOUT) == 0
 
 
