@@ -45,6 +45,7 @@ class Channel:
         self._largest_fragment = largest_payload(len(outbound) // _SHARE)
         self._outbox: deque[Entry] = deque()
         self._outbox_bytes = 0
+        self._unpublished = False
         self._fragments: list[bytes] = []
         self._corrupt = False
         wakeup.attach(self._doorbell)
@@ -67,14 +68,18 @@ class Channel:
 
     def send(self, records: Iterable[Record]) -> None:
         """Send records after everything sent before; write and notify at once as far as the ring has room."""
-        for stream, kind, sequence, units, time, payload in records:
-            if len(payload) <= self._largest_fragment:
-                self._enqueue(Entry(stream, sequence, kind, 0, units, time, payload))
-                continue
-            for start in range(0, len(payload), self._largest_fragment):
-                end = start + self._largest_fragment
-                flags = _MORE if end < len(payload) else 0
-                self._enqueue(Entry(stream, sequence, kind, flags, units, time, payload[start:end]))
+        largest = self._largest_fragment
+        try:
+            for stream, kind, sequence, units, time, payload in records:
+                if len(payload) <= largest:
+                    self._put(Entry(stream, sequence, kind, 0, units, time, payload))
+                    continue
+                for start in range(0, len(payload), largest):
+                    end = start + largest
+                    flags = _MORE if end < len(payload) else 0
+                    self._put(Entry(stream, sequence, kind, flags, units, time, payload[start:end]))
+        except LinkCorrupt as error:
+            self.abort(error)
         self.flush()
 
     def flush(self) -> None:
@@ -121,16 +126,21 @@ class Channel:
         self._doorbell.close()
         self._segment.close()
 
-    def _enqueue(self, entry: Entry) -> None:
-        self._outbox.append(entry)
-        self._outbox_bytes += record_size(len(entry.payload))
+    def _put(self, entry: Entry) -> None:
+        """Write an entry after all others; queue it if there is no room. The caller must ``flush``."""
+        if not self._outbox and not self.peer_gone and self._writer.put(entry):
+            self._unpublished = True
+        else:
+            self._outbox.append(entry)
+            self._outbox_bytes += record_size(len(entry.payload))
 
     def _write_queued(self) -> None:
-        """Write queued records as far as there is room, and notify the peer once."""
-        queued = len(self._outbox)
+        """Write queued records as far as there is room; publish what was written, and notify the peer once."""
         while self._outbox and not self.peer_gone and self._writer.put(self._outbox[0]):
             self._outbox_bytes -= record_size(len(self._outbox.popleft().payload))
-        if len(self._outbox) < queued:
+            self._unpublished = True
+        if self._unpublished:
+            self._unpublished = False
             self._writer.publish()
             self._doorbell.notify_records()
 

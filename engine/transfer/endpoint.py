@@ -61,17 +61,18 @@ class Inbox:
             self._channel.abort(error)
 
     def _accept(self, record: Record) -> None:
-        if record.kind is Kind.CREDIT:
+        kind = record.kind
+        if kind is Kind.CREDIT:
             self._outgoing.add_credit(record.stream, record.units)
             self._credit_received = True
-        elif record.kind is Kind.CREDITS:
+        elif kind is Kind.CREDITS:
             for stream in unpack_streams(record.payload):
                 self._outgoing.add_credit(stream, record.units)
             self._credit_received = True
-        elif record.kind is Kind.ROWS:
+        elif kind is Kind.ROWS:
             self._incoming.accept_rows(streams_of_rows(record))
             self._records.append(record)
-        elif record.kind is Kind.CANCEL:
+        elif kind is Kind.CANCEL:
             # Ignore a CANCEL that crossed the stream's end in flight.
             if self._outgoing.cancel(record.stream):
                 self._records.append(record)
@@ -117,7 +118,7 @@ class Endpoint:
         ring, None to block instead; reserve: units of credit that ``without_credit`` counts as none.
         """
         self._wakeup = wakeup
-        self._lock = wakeup.condition
+        self._lock = wakeup.lock
         self._timeout = timeout
         self._backlog = backlog
         self._outgoing = OutgoingStreams(window, reserve)
@@ -154,7 +155,9 @@ class Endpoint:
         Raises CreditExceeded when ``units`` exceeds ``credit(stream)``, StreamError when the stream is not open, and
         LinkClosed, LinkStalled or LinkFull.
         """
-        self.send_all([(stream, payload, units)])
+        with self._lock:
+            self._wait_for_room(len(payload))
+            self._send_one(stream, Kind.DATA, self._outgoing.spend(stream, units), units, payload)
 
     def send_all(self, data: Iterable[tuple[int, bytes, int]]) -> None:
         """Send each (stream, payload, units) in order, and wake the peer once. No-op if ``data`` is empty.
@@ -204,7 +207,11 @@ class Endpoint:
 
     def credit(self, stream: int) -> int:
         """Return the units that may be sent on a stream now: its window minus the units not yet released."""
-        return self.credits([stream])[0]
+        with self._lock:
+            if not self.alive:
+                return 0
+            self._inbox.process()
+            return self._outgoing.credit(stream)
 
     def credits(self, streams: Iterable[int]) -> list[int]:
         """Return ``credit`` of each stream."""
@@ -230,7 +237,9 @@ class Endpoint:
 
         Raises StreamError when ``units`` exceeds what was received and not yet released.
         """
-        self.release_all([(stream, units)])
+        with self._lock:
+            if self.alive and self._incoming.release(stream, units):
+                self._send_one(stream, Kind.CREDIT, 0, units)
 
     def release_all(self, data: Iterable[tuple[int, int]]) -> None:
         """Call ``release`` for each (stream, units), and wake the peer once.
@@ -311,6 +320,8 @@ class Endpoint:
 
     def _wait_for_room(self, size: int) -> None:
         """Wait until nothing is queued; with a backlog, only check that ``size`` more bytes may be queued."""
+        if self.alive and not self._channel.backlog:
+            return
         flushed = self._flush_outbox()
         if not flushed and self._backlog is None:
             flushed = self._wakeup.wait_for(self._flush_outbox, self._timeout)

@@ -107,9 +107,12 @@ class RingWriter:
         start = self._tail % self._capacity
         _HEADER.pack_into(self._data, start, stream, sequence, kind, flags, units, length, time)
         start += _HEADER.size
-        before_end = min(length, self._capacity - start)
-        self._data[start : start + before_end] = payload[:before_end]
-        if before_end < length:
+        end = start + length
+        if end <= self._capacity:
+            self._data[start:end] = payload
+        else:
+            before_end = self._capacity - start
+            self._data[start:] = payload[:before_end]
             self._data[: length - before_end] = payload[before_end:]
 
 
@@ -140,26 +143,27 @@ class RingReader:
         if not 0 < tail - self._head <= self._capacity:
             raise LinkCorrupt(f"the writer must be in 0..{self._capacity} bytes ahead, got {tail - self._head}")
         self._fence()  # read the records only after the tail
-        entries = []
-        while self._head != tail:
-            entries.append(self._take(tail - self._head))
+        entries = self._take(tail)
         self._fence()  # finish the copies before their room is freed
-        self._positions[_HEAD] = self._head
+        self._positions[_HEAD] = self._head = tail
         return entries
 
-    def _take(self, available: int) -> Entry:
-        start = self._head % self._capacity
-        if available < _HEADER.size or start % ALIGNMENT:
-            raise LinkCorrupt(f"the {available} bytes at offset {start} cannot contain a record")
-        stream, sequence, kind, flags, units, length, time = _HEADER.unpack_from(self._data, start)
-        size = record_size(length)
-        if size > available:
-            raise LinkCorrupt(f"a record can have at most the {available} bytes that were written, got {size}")
-        self._head += size
-        return Entry(stream, sequence, kind, flags, units, time, self._copy(start + _HEADER.size, length))
-
-    def _copy(self, start: int, length: int) -> bytes:
-        end = start + length
-        if end <= self._capacity:
-            return bytes(self._data[start:end])
-        return bytes(self._data[start:]) + bytes(self._data[: end - self._capacity])
+    def _take(self, tail: int) -> list[Entry]:
+        """Return copies of the entries up to ``tail``. Raises LinkCorrupt."""
+        data, capacity, head = self._data, self._capacity, self._head
+        entries = []
+        while head != tail:
+            available = tail - head
+            start = head % capacity
+            if available < _HEADER.size or start % ALIGNMENT:
+                raise LinkCorrupt(f"the {available} bytes at offset {start} cannot contain a record")
+            stream, sequence, kind, flags, units, length, time = _HEADER.unpack_from(data, start)
+            size = record_size(length)
+            if size > available:
+                raise LinkCorrupt(f"a record can have at most the {available} bytes that were written, got {size}")
+            start += _HEADER.size
+            end = start + length
+            payload = bytes(data[start:end]) if end <= capacity else bytes(data[start:]) + bytes(data[: end - capacity])
+            entries.append(Entry(stream, sequence, kind, flags, units, time, payload))
+            head += size
+        return entries

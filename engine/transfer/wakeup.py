@@ -23,11 +23,13 @@ class WakeupSource(Protocol):
 class Wakeup:
     """A ``threading.Condition`` without lost wake-ups. Thread-safe.
 
-    The lock of ``condition`` guards all state of the attached endpoints, so a predicate may read any of them.
+    ``lock``, the lock of ``condition``, guards all state of the attached endpoints, so a predicate may read any of
+    them.
     """
 
     def __init__(self) -> None:
-        self.condition = threading.Condition()
+        self.lock = threading.RLock()
+        self.condition = threading.Condition(self.lock)
         self._sources: list[WakeupSource] = []
         self._fence = Fence()
 
