@@ -10,12 +10,13 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from engine.config import EngineConfig, TalkerConfig
+from engine.config import EngineConfig
 from engine.errors import EngineFailed, EngineUnavailable, PoisonRequest
 from engine.pool.pool import EnginePool
 from engine.protocol.request import SamplingParams, SpeechRequest
 from tests.faults.breakable import spawn
 from tests.faults.broken_worker import POISON
+from tests.server.serving import engine_settings
 from tests.support.random_checkpoint import RandomCheckpoints
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -49,8 +50,7 @@ def checkpoint(tmp_path_factory):
 
 
 def config_for(checkpoint, **more):
-    talker = TalkerConfig(slots=4, context=1024)
-    return EngineConfig(model=str(checkpoint), device="cpu", threads=1, talker=talker, **more)
+    return EngineConfig(**engine_settings(checkpoint, talker={"slots": 4, "context": 1024}, **more))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -10,16 +10,17 @@ import psutil
 import pytest
 
 from engine.client.client import EngineClient
-from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
+from engine.config import EngineConfig
 from engine.errors import EngineFailed, EngineUnavailable
 from engine.protocol.request import SamplingParams, SpeechRequest
 from tests.faults.breakable import spawn
+from tests.server.serving import engine_settings
 
 TIMEOUT = 100
 
 
 def config_for(folder, **more):
-    return EngineConfig(model=str(folder), threads=1, talker=TalkerConfig(slots=2, context=1024), **more)
+    return EngineConfig(**engine_settings(folder, talker={"slots": 2, "context": 1024}, **more))
 
 
 def speech(frames):
@@ -50,7 +51,7 @@ def broken(tmp_path, monkeypatch):
 
 
 async def test_a_stopped_code2wav_process_is_killed_with_its_engine(checkpoints):
-    placement = Code2WavConfig(placement="process")
+    placement = {"placement": "process"}
     engine = await start_client(config_for(checkpoints["0b6-custom_voice"], code2wav=placement, stall_seconds=2))
     try:
         stream = engine.submit(speech(10_000))

@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.client.client import EngineClient
-from engine.config import EngineConfig, TalkerConfig
+from engine.config import EngineConfig
 from engine.protocol.request import SamplingParams, SpeechRequest
+from tests.server.serving import engine_settings
 
 TIMEOUT = 60.0
 SLOTS = 20
 
 
 async def test_all_slots_get_audio_at_the_same_time(checkpoints: Mapping[str, Path]) -> None:
-    talker = TalkerConfig(slots=SLOTS, context=512)
-    engine = EngineClient(EngineConfig(model=str(checkpoints["pocket"]), device="cpu", threads=1, talker=talker))
+    settings = engine_settings(checkpoints["pocket"], talker={"slots": SLOTS, "context": 512})
+    engine = EngineClient(EngineConfig(**settings))
     await engine.start()
     try:
         await engine.wait_ready(TIMEOUT)
