@@ -202,7 +202,7 @@ def _chat_turn(role: str, text: str, param: str, ids: TextIds, tokenizer: TextTo
     Role and text are tokenized as one string, because leading line breaks of the text can merge with the line break of
     the template. The caller removes the role by its number of tokens, as in training.
     """
-    return [ids.im_start, *tokenizer.encode(f"{role}\n{text}", param), ids.im_end, *tokenizer.encode("\n")]
+    return [ids.im_start, *tokenizer.encode(f"{role}\n{text}", param), ids.im_end, *tokenizer.line_break]
 
 
 NO_TOKEN = -1

@@ -64,6 +64,8 @@ class TextTokenizer:
             raise CheckpointError(
                 f"{vocab} must have a token for each byte, but those of {len(missing)} of the 256 bytes are missing"
             )
+        self.line_break = self.encode("\n")
+        """The token ids of a line break."""
 
     def stable_length(self, text: str) -> int:
         """Return how many leading characters of ``text``, in NFC, have the same tokens whatever text follows.
