@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,7 +17,9 @@ from engine.talker.fused.layers import MAX_ROWS, PAGE, LayerWeights, PagedCache
 from engine.talker.fused.layers_loading import row_layers, talker_layers
 from engine.talker.fused.weights import rope
 from engine.talker.gpu_step.graphs import PaddedGraphs
-from engine.talker.vllm.state import TalkerState
+
+if TYPE_CHECKING:
+    from engine.talker.vllm.state import TalkerState
 
 _ONE_LAUNCH_SIZES = (1, 2, 4, 8, MAX_ROWS)
 _ROW_SIZES = (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512)

@@ -94,11 +94,6 @@ class Scheduler:
         return len(self._free)
 
     @property
-    def prefilling(self) -> bool:
-        """Whether a prompt waits to be computed."""
-        return bool(self._prefilling)
-
-    @property
     def positions(self) -> NDArray[np.int64]:
         """Number of computed positions of each admitted utterance, those of the steps in flight included."""
         return self._computed[list(self._slot_of.values())]

@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 _NOTHING = StepOutput([], np.zeros((0, CODEBOOKS), np.int16), [])
 _YIELD_S = 0.0015
 """Seconds before the next launch after first codes. Code2Wav needs the interpreter to start the first chunks, and a
-launch would hold it for half of this time."""
-_FEW = 4
-"""After a step with first codes and at most this many utterances, the GPU decodes the first chunks before the next step
-is launched. With more utterances it must not be idle: their next step is in flight then."""
+launch would hold it for half of this time. The GPU runs a step meanwhile, which takes longer."""
 
 
 class Codes(Protocol):
@@ -122,16 +119,16 @@ class VllmTalker:
         After the first codes of an utterance it is not launched at once.
         """
         now = time.monotonic()
-        return max(self._clock.due_in(now) if self._in_flight else 0.0, self._yields_until - now)
+        return max(self._clock.due_in(now), self._yields_until - now) if self._in_flight else 0.0
 
     def step(self, paused: Collection[int]) -> StepOutput:
         """Start a step: prefill continues, and every other stream that is not in ``paused`` makes one frame.
 
-        Returns the output of the step before it. After a few first codes it only returns that.
+        Returns the output of the step before it.
         """
         called = time.monotonic()
         try:
-            batch = None if self._few_first_codes() else self._scheduler.schedule(paused)
+            batch = self._scheduler.schedule(paused)
             if batch is not None:
                 self._in_flight.append((batch, self._core.launch(batch)))
             launched = time.monotonic()
@@ -151,13 +148,6 @@ class VllmTalker:
     def close(self) -> None:
         """Shut vLLM down and free the device memory."""
         self._core.close()
-
-    def _few_first_codes(self) -> bool:
-        """Return whether the step in flight samples the first codes of one of few utterances, and no prompt waits."""
-        if len(self._in_flight) != 1 or self._scheduler.prefilling:
-            return False
-        batch, _ = self._in_flight[0]
-        return len(batch.slots) <= _FEW and bool((batch.prefill & batch.samples).any())
 
     def _output(self, batch: Batch, codes: NDArray[np.int16]) -> StepOutput:
         """Return the frames and the ends of a step (SPEC 4: the last code of codebook 0 never becomes a frame)."""
