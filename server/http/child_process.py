@@ -17,11 +17,12 @@ from typing import NoReturn
 
 from engine.system.process import die_with_parent
 
-STOP_SIGNAL = signal.SIGUSR1
-"""Signal from the supervisor that tells an HTTP process to drain; a second one stops it at once.
+STOP_SIGNAL, FORCE_SIGNAL = signal.SIGUSR1, signal.SIGQUIT
+"""Signals from the supervisor: the first one tells an HTTP process to drain, the second one to stop at once.
 
-HTTP processes ignore SIGINT, SIGTERM and SIGHUP: a service manager (or ``pkill``) may send them to every process of
-the service, and a signal received both directly and through the supervisor would count twice.
+A second signal of the same number would be lost while the first one is pending. HTTP processes ignore SIGINT, SIGTERM
+and SIGHUP: a service manager (or ``pkill``) may send them to every process of the service, and a signal received both
+directly and through the supervisor would count twice.
 """
 CRASHED = 70
 """Exit code of an HTTP process that ended with an unexpected exception (``EX_SOFTWARE`` of sysexits.h)."""
@@ -175,7 +176,7 @@ class ChildProcess:
         parent = os.getpid()
         heartbeats, sender = os.pipe()
         # The child shares the signal pipe until it has closed it, so it must not receive signals before that.
-        blocked = {*handled, STOP_SIGNAL, _STACK_SIGNAL}
+        blocked = {*handled, STOP_SIGNAL, FORCE_SIGNAL, _STACK_SIGNAL}
         signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         try:
             with warnings.catch_warnings():

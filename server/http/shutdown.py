@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 from typing_extensions import override
 
-from server.http.child_process import STOP_SIGNAL, Heartbeat
+from server.http.child_process import FORCE_SIGNAL, STOP_SIGNAL, Heartbeat
 from server.http.descriptors import prepare_listeners
 from server.http.websockets import WebSocketConnection
 from server.live.sessions import Sessions
@@ -70,12 +70,13 @@ class Server(uvicorn.Server):
     @override
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Handle the supervisor's signal instead of SIGINT and SIGTERM, which the supervisor handles."""
-        before = signal.signal(STOP_SIGNAL, self.handle_exit)
+        """Handle the supervisor's signals instead of SIGINT and SIGTERM, which the supervisor handles."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (STOP_SIGNAL, FORCE_SIGNAL)}
         try:
             yield
         finally:
-            signal.signal(STOP_SIGNAL, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -86,16 +87,16 @@ class Server(uvicorn.Server):
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Drain on the first stop signal, stop at once on a second one.
+        """Drain on ``STOP_SIGNAL``, stop at once on ``FORCE_SIGNAL``.
 
         uvicorn would store the signal and raise it again after shutdown. A requested stop is not a failure, so it is
         not stored.
         """
-        if self._stop_requested_at is not None or self.should_exit:
+        if self._stop_requested_at is None:
+            self._stop_requested_at = time.monotonic()
+            self._admission.close()
+        if sig == FORCE_SIGNAL:
             self._force_exit()
-            return
-        self._stop_requested_at = time.monotonic()
-        self._admission.close()
 
     @override
     async def on_tick(self, counter: int) -> bool:

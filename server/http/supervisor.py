@@ -13,7 +13,16 @@ from types import FrameType
 
 from engine.system.process import adopt_orphans
 from server.http.additional_processes import AdditionalProcesses
-from server.http.child_process import FOR_USERS, STOP_SIGNAL, Backoff, ChildProcess, Heartbeat, describe_exit, reap
+from server.http.child_process import (
+    FOR_USERS,
+    FORCE_SIGNAL,
+    STOP_SIGNAL,
+    Backoff,
+    ChildProcess,
+    Heartbeat,
+    describe_exit,
+    reap,
+)
 
 RELOAD_SIGNAL = signal.SIGWINCH
 """Signal from the supervisor that tells the HTTP process to reload its configuration.
@@ -104,7 +113,7 @@ class Supervisor:
         reason = f"(pid {child.pid}) {describe_exit(code)}"
         if self._deadline is None:
             return reason
-        if code == -STOP_SIGNAL:  # it was still starting
+        if code in (-STOP_SIGNAL, -FORCE_SIGNAL):  # it was still starting
             return 0
         _log.error("the HTTP process %s while it was stopping", reason)
         return 1
@@ -150,12 +159,13 @@ class Supervisor:
 
     def _forward_stop(self, child: ChildProcess) -> None:
         """Tell all children to drain, or, the second time, to stop at once. Set the deadline for their end."""
+        number = STOP_SIGNAL if self._deadline is None else FORCE_SIGNAL
         seconds = _STOP_GRACE_S + (self._drain_seconds if self._deadline is None else 0)
         deadline = time.monotonic() + seconds
         if self._deadline is None or deadline < self._deadline:
             self._deadline, self._stop_seconds = deadline, seconds
-        child.send(STOP_SIGNAL)
-        self._additional.send(STOP_SIGNAL)
+        child.send(number)
+        self._additional.send(number)
 
     def _wait_for_stop(self, seconds: float) -> bool:
         """Wait ``seconds``, or until a stop signal arrives. Return whether one arrived."""

@@ -28,7 +28,8 @@ def say(line):
 
 async def serve(heartbeat, stops):
     stop_signals = asyncio.Queue()
-    asyncio.get_running_loop().add_signal_handler(supervisor.STOP_SIGNAL, stop_signals.put_nowait, None)
+    for number in (supervisor.STOP_SIGNAL, supervisor.FORCE_SIGNAL):
+        asyncio.get_running_loop().add_signal_handler(number, stop_signals.put_nowait, None)
     beating = asyncio.create_task(heartbeat.run())
     await asyncio.sleep(0)
     say(f"front {os.getpid()}")
