@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from engine.system.process import die_with_parent
 
-STOP_SIGNAL, FORCE_SIGNAL = signal.SIGUSR1, signal.SIGQUIT
+STOP_SIGNAL, FORCE_SIGNAL = signal.SIGUSR1, signal.SIGRTMIN
 """Signals from the supervisor: the first one tells an HTTP process to drain, the second one to stop at once.
 
 A second signal of the same number would be lost while the first one is pending. HTTP processes ignore SIGINT, SIGTERM

@@ -95,7 +95,7 @@ class Server(uvicorn.Server):
         if self._stop_requested_at is None:
             self._stop_requested_at = time.monotonic()
             self._admission.close()
-        if sig == FORCE_SIGNAL:
+        if sig == FORCE_SIGNAL or self.should_exit:
             self._force_exit()
 
     @override

@@ -28,14 +28,13 @@ def say(line):
 
 async def serve(heartbeat, stops):
     stop_signals = asyncio.Queue()
-    for number in (supervisor.STOP_SIGNAL, supervisor.FORCE_SIGNAL):
-        asyncio.get_running_loop().add_signal_handler(number, stop_signals.put_nowait, None)
+    for number, name in ((supervisor.STOP_SIGNAL, "drain"), (supervisor.FORCE_SIGNAL, "stop now")):
+        asyncio.get_running_loop().add_signal_handler(number, stop_signals.put_nowait, name)
     beating = asyncio.create_task(heartbeat.run())
     await asyncio.sleep(0)
     say(f"front {os.getpid()}")
-    for number in range(stops):
-        await stop_signals.get()
-        say(f"stop signal {number + 1}")
+    for _ in range(stops):
+        say(f"told to {await stop_signals.get()}")
 
 def front(heartbeat, stops=1):
     asyncio.run(serve(heartbeat, stops))
@@ -166,12 +165,12 @@ def test_ctrl_c_in_a_terminal_counts_once_each_time(stops: int) -> None:
             stdin=terminal,
         )
         command.wait_for("front")
-        for number in range(stops):
+        *earlier, last = ("told to drain", "told to stop now")[:stops]
+        for told in earlier:
             os.write(master, b"\x03")
-            if number + 1 < stops:
-                command.wait_for(f"stop signal {number + 1}")
-        code, printed = command.wait_for_exit()
-        assert (code, printed) == (0, f"stop signal {stops}\n")
+            command.wait_for(told)
+        os.write(master, b"\x03")
+        assert command.wait_for_exit() == (0, f"{last}\n")
     finally:
         os.close(master)
         os.close(terminal)
@@ -196,7 +195,7 @@ def test_sighup_tells_the_child_to_reload_as_soon_as_it_serves() -> None:
         command.wait_for("reload")
     command.process.terminate()
     code, printed = command.wait_for_exit()
-    assert (code, printed.endswith("stop signal 1\n")) == (0, True)
+    assert (code, printed.endswith("told to drain\n")) == (0, True)
 
 
 def test_sighup_stops_the_server_when_its_terminal_is_closed() -> None:
@@ -210,7 +209,7 @@ def test_sighup_stops_the_server_when_its_terminal_is_closed() -> None:
         command.process.send_signal(signal.SIGHUP)
         command.wait_for("reload")
         os.close(master)
-        assert command.wait_for_exit() == (0, "stop signal 1\n")
+        assert command.wait_for_exit() == (0, "told to drain\n")
     finally:
         os.close(terminal)
 

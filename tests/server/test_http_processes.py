@@ -247,8 +247,7 @@ def test_a_forced_stop_logs_the_requests_of_all_processes(with_keys: tuple[Sever
         *others, late = server.http()
         late.suspend()
         server.process.terminate()
-        for _ in others:
-            server.wait_for("in flight may finish")
+        wait_until(lambda: sum("in flight may finish" in line for line in server.lines) == len(others))
         server.process.terminate()
         for number, _ in enumerate(others):
             server.wait_for(f"id=forced{number} ")

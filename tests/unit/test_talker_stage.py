@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.protocol.request import FinishReason
 from engine.talker.base import StepOutput
-from engine.talker.requests import PreparedUtterance, TextDelta
+from engine.talker.requests import Abort, PreparedUtterance, TextDelta
 from engine.talker.stage import TalkerStage
 
 
@@ -58,6 +58,7 @@ class Talker:
 
     def __init__(self, *, refuses):
         self._refuses, self._streams = refuses, []
+        self.launched = []
 
     def admit(self, stream, prompt, sampling, *, text_open):
         if self._refuses:
@@ -74,6 +75,7 @@ class Talker:
         return 0.0
 
     def step(self, blocked):
+        self.launched.append(list(self._streams))
         ended, self._streams = self._streams, []
         return StepOutput([], np.zeros((0, 16), np.int16), [(stream, FinishReason.STOP) for stream in ended])
 
@@ -99,4 +101,17 @@ def test_early_text_of_a_refused_utterance_is_dropped():
 
 def test_a_step_without_output_sends_no_frames():
     _, sent = run_stage(Talker(refuses=False), [], [utterance(1)], [])
+    assert sent == [("open", 1), ("end", 1)]
+
+
+def test_a_stream_is_announced_after_its_first_step_is_launched():
+    talker, frames = Talker(refuses=False), Frames()
+    launched = []
+    frames.open = lambda stream, payload: launched.append(talker.launched[-1])
+    TalkerStage(talker, ScriptedRequests([utterance(1)], []), frames=frames, wakeup=None).run()
+    assert launched == [[1]]
+
+
+def test_a_stream_that_is_aborted_at_once_is_announced_and_ended():
+    _, sent = run_stage(Talker(refuses=False), [utterance(1), Abort(1)], [])
     assert sent == [("open", 1), ("end", 1)]

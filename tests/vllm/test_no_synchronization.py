@@ -9,6 +9,7 @@ import torch
 
 from engine.protocol.request import SamplingParams, SpeechRequest, Voice
 from engine.talker.gpu_step.graphs import PaddedGraphs
+from engine.talker.gpu_step.inputs import StepInputs
 from tests.support.talkers import DEVICE, WORDS, prepare, speak
 
 pytestmark = pytest.mark.skipif(DEVICE.type == "cpu", reason="needs a GPU")
@@ -69,10 +70,12 @@ def test_inputs_sampling_and_codes_do_not_synchronize_with_the_gpu(forbid_sync, 
     checkpoint = opened("0b6-base")
     talker = vllm_talker(checkpoint, dtype=dtype, **SMALL_CACHE)
     runner = importlib.import_module("engine.talker.vllm.step_runner").StepRunner
-    forbid_sync(runner, "_prepare")
+    for owner, name in ((runner, "_prepare"), (runner, "_fill"), (StepInputs, "start_joined")):
+        forbid_sync(owner, name)
     forbid_sync(PaddedGraphs, "__call__")
     calls = forbid_sync(runner, "_read")
     prepared = list(utterances(checkpoint))
     spoken = speak(talker, prepared, joins={number: 5 * number for number in range(len(prepared))})
     assert all(each.finish for each in spoken)
-    assert min(calls["_prepare"], calls["__call__"], calls["_read"]) > len(prepared)
+    assert min(calls[name] for name in ("_prepare", "start_joined", "__call__", "_read")) > len(prepared)
+    assert calls["_fill"], "steps of vLLM's layers"

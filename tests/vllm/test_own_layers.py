@@ -6,13 +6,14 @@ import torch
 from benchmarks.gpu.step import Utterances
 from benchmarks.lib.fullsize import write_full_size
 from engine.checkpoint.folder import open_checkpoint
+from engine.protocol.request import SamplingParams, SpeechRequest
 from engine.talker.fused.layers import MAX_POSITIONS, MAX_ROWS, LayerWeights
 from engine.talker.fused.row_layers import RowLayers
 from engine.talker.fused.weights import rope
 from engine.talker.vllm.layer_graphs import OwnLayers, layer_graphs
 from engine.talker.vllm.step_runner import StepRunner
 from tests.support.code_predictors import relative
-from tests.support.talkers import DEVICE, native_talker, prepare, speak, various_requests
+from tests.support.talkers import DEVICE, WORDS, native_talker, prepare, speak, various_requests
 from tests.vllm.agreement import assert_agree
 
 CONTEXT = 1280
@@ -68,6 +69,31 @@ def test_prompts_and_frames_have_the_codes_of_the_native_talker(opened, vllm_tal
     spoken = speak(talker, utterances, joins={number: 7 * number for number in range(REQUESTS)})
     native = speak(native_talker(checkpoint, slots=REQUESTS), utterances)
     assert_agree(spoken, native, utterances, checkpoint)
+
+
+def test_a_prompt_of_which_one_row_is_not_cached_has_its_codes(opened, vllm_talker, monkeypatch):
+    """Its step has one row, like one of an utterance that decodes."""
+    checkpoint = opened("1b7-custom_voice")
+    talker = vllm_talker(checkpoint, context=128, slots=4)
+    steps, runner, block = talker._core._steps, talker._core.model_runner, talker._core.scheduler.block_size
+    layers = layers_of(checkpoint, 129, runner.kv_cache_config.num_blocks, block)
+    steps.own_layers = OwnLayers(
+        layer_graphs(runner, layers, steps.device_table, (1, 4), prompts=False),
+        layer_graphs(runner, layers, steps.device_table, (1, 2, 4, 8, 16, 32, 64)),
+    )
+    monkeypatch.setattr(steps, "_run_vllm", None)
+    monkeypatch.setattr(StepRunner, "_first_codes", property(lambda _: False, lambda _, value: None), raising=False)
+    sampling = SamplingParams(seed=1, max_new_tokens=6)
+    requests = (
+        SpeechRequest(" ".join((4 * WORDS)[:words]), speaker="ryan", text_layout="full", sampling=sampling)
+        for words in range(1, 4 * len(WORDS))
+    )
+    utterance = next(
+        each for each in (prepare(request, checkpoint) for request in requests) if len(each[0].text) % block == 1
+    )
+    native = speak(native_talker(checkpoint), [utterance])
+    for _ in range(2):
+        assert_agree(speak(talker, [utterance]), native, [utterance], checkpoint)
 
 
 @pytest.fixture(scope="module")

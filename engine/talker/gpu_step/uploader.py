@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 _GROUPS, _GROUP_BUFFERS = 4, 6
-"""A group of buffers is used again when the uploads from all of them are done. A step has up to six uploads, and two
+"""A group of buffers is used again when the uploads from all of them are done. A step has up to seven uploads, and two
 steps are in flight."""
-_BUFFER_WORDS = 1 << 15
+_BUFFER_WORDS = 1 << 17
+"""Enough for the blocks of 256 utterances that begin together, with a context of 4096."""
 
 
 class Uploader:

@@ -77,7 +77,7 @@ def layer_graphs(
 class OwnLayers(NamedTuple):
     """Steps that run without vLLM's layers; None where the kernels cannot be used.
 
-    one_launch: for few rows of one position each. rows: for any rows with short contexts.
+    one_launch: for few utterances that decode. rows: for any rows with short contexts.
     """
 
     one_launch: PaddedGraphs | None = None

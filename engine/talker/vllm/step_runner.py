@@ -136,10 +136,10 @@ class StepRunner:
         of an utterance: its kernels run between short ones, but not beside one that holds the GPU for most of a step.
         vLLM's layers give them the most time.
         """
-        tokens, longest = int(batch.bounds[-1]), int(batch.counts.max())
+        tokens = int(batch.bounds[-1])
         after_first_codes, self._first_codes = self._first_codes, bool((batch.prefill & batch.samples).any())
         one_launch, rows = self.own_layers
-        if one_launch is not None and longest == 1 and tokens <= one_launch.max_rows:
+        if one_launch is not None and not batch.prefill.any() and tokens <= one_launch.max_rows:
             return None if after_first_codes else one_launch
         if rows is None or tokens > rows.max_rows:
             return None
