@@ -1,7 +1,8 @@
 """Measures clones of people: ``python -m scripts.judge.people``. Needs the environment of ``make judge``.
 
 Each reference is cloned by x-vector, and in context if the person speaks English. References are 3 to 25 s long, clean
-and, at ten seconds, with white noise, other voices or music 10 dB below the voice.
+and, at ten seconds, with white noise, other voices or music 10 dB below the voice. Faulty speech is made again, as the
+server does.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def judge_people(checkpoint: Path, sentences: int) -> list[JudgedCase]:
         for index, (recording, transcript) in enumerate(zip(recordings, transcripts, strict=True))
         for case in _cases(recording, transcript, [texts[(index + each) % len(texts)] for each in range(sentences)])
     ]
-    out = CACHE / "spoken" / "people" / fingerprint(checkpoint)
-    spoken = synthesize(checkpoint, [case.utterance for case in cases], out)
+    out = CACHE / "spoken" / "people-guarded" / fingerprint(checkpoint)
+    spoken = synthesize(checkpoint, [case.utterance for case in cases], out, guards=True)
     rows = run_judges(
         [
             Recording(each.wav, case.utterance.text, case.recording.file)
