@@ -300,7 +300,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         r"\b(?P<before>(?:[Aa]|the|our|next|team|staff|board|[Dd]epartment)[ ])mtg(?P<many>s?)"
-        r"(?![\w\-]|[ ](?:rates?|arena|cards?))",
+        r"(?![\w\-]|[ ](?:rates?|arena|cards?))(?:\.(?=[ ][a-z]))?",
         r"\g<before>meeting\g<many>",
         ("mtg", "mtgs"),
     ),

@@ -39,6 +39,15 @@ _TEMPORARY = r"""
 """
 
 
+_SIZES = {"lg": "large", "sm": "small"}
+_SIZE = r"""
+    (?<![\w.]) (?P<size>Lg|LG|lg|Sm|SM|sm)\.?
+    (?= [ ](?:pizza|fries|drink|coffee|soda|coke|latte|tea|salad|combo|order|sub|soup|popcorn|pepperoni|cheese|iced
+      |[$]\d) )
+"""
+"""Lg pizza $14.99, sm $9.99."""
+
+
 def _public_law(match: re.Match[str]) -> str:
     return f"Public Law {numbers.grouped(match['congress'])} {numbers.grouped(match['law'])}"
 
@@ -50,7 +59,9 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])(?P<word>[Rr])efs\.(?=[ ](?:avail|on|upon|req|furn|prov))", r"\g<word>eferences", ("refs",)),
     rule(r"(?<![\w.])(?P<word>[Vv])is\.(?=[ ]\d)", r"\g<word>isibility", ("vis",)),
     rule(r"(?<![\w.])(?P<word>[Mm])i\.(?=[ ](?:marker|post)s?\b)", r"\g<word>ile", ("mi",)),
-    rule(r"(?<![\w.])Conf\.?(?=[ ](?:Rm|Room|Call|[Cc]all)\b)", "Conference", ("conf",)),
+    rule(r"(?<![\w.])(?P<word>[Cc])onf\.?(?=[ ](?:[Rr]m|[Rr]oom|[Cc]all)\b)", r"\g<word>onference", ("conf",)),
+    rule(r"(?<![\w.])RT\.?(?=[ ]\d{1,3}[A-Z]?(?![\w%]))", "route", ("rt",)),
+    rule(_SIZE, lambda match: _SIZES[match["size"].lower()], ("lg", "sm")),
     rule(r"(?<=\d[ ])cr\.", "credits", ("cr",)),
     rule(r"(?<![\w.])hum\.(?=[ ]\d)", "humidity", ("hum",)),
     rule(r"(?<=\b[Tt]he[ ])co\.(?=[ ][a-z]|'s)", "company", ("co",)),

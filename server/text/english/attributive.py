@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import numbers
-from server.text.english.rules import Rule, rule
+from server.text.english.rules import Rule, beside, rule
 from server.text.patterns import lazy
 
 NOT_NOUNS = (
@@ -53,7 +53,7 @@ _TIMES = frozenset("s sec secs min mins h hr hrs wk wks mo mos yr yrs ms".split(
 _PRICED = (
     "bill|note|coin|gift|ticket|fee|fine|voucher|coupon|card|deal|discount|deposit|loan|bonus|tip|prize|donation|menu|"
     "budget|check|cheque|bet|credit|refund|investment|bid|offer|charge|salary|house|home|car|item|minimum|coffee|pizza|"
-    "question|jackpot|reward|range|mark|mortgage|cap|limit|threshold|gap|pledge"
+    "question|jackpot|reward|range|mark|mortgage|cap|limit|threshold|gap|pledge|quarter"
 )
 """Nouns that an amount describes after any word: "the ten dollar bill". After "a", it describes any noun."""
 _NOT_PRICED = (
@@ -113,7 +113,18 @@ def amount(text: str, start: int, end: int, *, article: bool, large: bool) -> bo
     return _HEADLINE.match(text, end) is not None or (determined and _PACKAGE.match(text, end) is not None)
 
 
+_ROOMS = r"""
+    (?<![\w.]) (?P<beds>\d{1,2})[ ]?[Bb][DdRr] [ ]?[/,][ ]? (?P<baths>\d{1,2}(?:\.5)?)[ ]?[Bb][Aa]
+    (?=[ ](?:houses?|homes?|apartments?|apts?|condos?|townhou?ses?|units?|flats?|ranch|colonial|duplex|cottage)\b)
+"""
+"""3BR/2BA house."""
+
 RULES: tuple[Rule, ...] = (
+    rule(
+        _ROOMS,
+        lambda match: f"{numbers.number(match['beds'])} bedroom {numbers.number(match['baths'])} bath",
+        beside("", "Bb"),
+    ),
     rule(
         rf"(?<![\w.,])(?P<amps>\d{{1,3}})[ ]?A(?=[ ](?:{'|'.join(_ELECTRIC)})s?\b)",
         lambda match: f"{numbers.number(match['amps'])} amp",

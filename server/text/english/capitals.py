@@ -80,7 +80,7 @@ _COUNTRY = lazy(
     rf"(?:(?<=^)|(?<=\bTHE ))US(?= )|(?<=\bEX-)US\b"
     rf"|\bUS(?=-[A-Z]{{4}}| (?:{_OF_COUNTRY})\b|(?: AND |, |-)(?:{_PARTNERS})\b)"
     r"|(?:(?<=\bEU)|(?<=\bUK)|(?<=\bUN)|(?<=CHINA)|(?<=RUSSIA)|(?<=\bIRAN)|(?<=JAPAN))(?P<link>, | AND |-)US\b"
-    rf"|{_TECHNOLOGY}"
+    rf"|{_TECHNOLOGY}|\bWHO(?= (?:WARNS|URGES|DECLARES|CONFIRMS|RECOMMENDS|APPROVES|CHIEF|OFFICIALS?|REPORT)\b)"
     r"|(?<!TRUST )(?<!BELIEVE )(?<!FAITH )(?<!JOIN )\bIN US(?= [A-Z]{3})"
 )
 """The country, not the pronoun, in a line of capitals: "US TROOPS", "THE US", "EU, US AGREE"."""
@@ -120,6 +120,8 @@ _ABBREVIATED = frozenset(
 _NAMES = dates.MONTH_WORDS | frozenset(map(str.lower, roman.MONARCHS))
 """Names that other rules know with a capital only."""
 _SENTENCE_START = lazy(r"(?:^|[.!?] )[a-z]")
+_VOWEL, _AMOUNT_BEFORE = lazy(r"[aeiou]"), lazy(r"(?:\d ?|\bPER |/)$")
+"""What shows that letters are a unit, and no name such as that of an airline."""
 _WITHOUT_APOSTROPHE = {"IM": "I'm", "IVE": "I've", "DONT": "don't", "CANT": "can't"}
 _NUMBER_FOLLOWS, _ZIP_FOLLOWS = lazy(r"\.?[ ]\d"), lazy(r"[ ]\d{5}(?!\d)")
 _NAME_FOLLOWS, _TIME_FOLLOWS = lazy(r"\.?[ ][A-Z]"), lazy(r"\.?,?[ ]\d|[-–/]")
@@ -127,7 +129,7 @@ _BEFORE_NAME = frozenset("mr mrs dr prof capt sgt col lt".split())
 
 
 def _country(match: re.Match[str]) -> str:
-    return match[0].replace("US", "U S") if "US" in match[0] else "I T"
+    return match[0].replace("US", "U S") if "US" in match[0] else " ".join(match[0])
 
 
 def _line(match: re.Match[str]) -> str:
@@ -178,7 +180,9 @@ def _sentence(match: re.Match[str]) -> str:
             return word.capitalize()
         if len(word) == 1 or roman.NUMERAL.fullmatch(word) or word in LETTERS or word in CUSTOM or word in WORDS:
             return word
-        if lower in ABBREVIATIONS or f"{lower}." in ABBREVIATIONS or lower in UNITS:
+        if lower in ABBREVIATIONS or f"{lower}." in ABBREVIATIONS:
+            return lower
+        if lower in UNITS and (_VOWEL.search(lower) or _AMOUNT_BEFORE.search(text, 0, match.start())):
             return lower
         spoken = letters.emphasized(word)
         if spoken != lower:  # a first name, or letters that later rules spell

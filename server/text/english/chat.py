@@ -41,7 +41,13 @@ _WHY = r"""
 """y r u mad."""
 _REASON = r"(?P<before>\b(?i:idk|know|knows|wonder|that'?s)[ ])y(?=[ ](?:but|tho|lol|tbh)\b|[.!?]|\s*$)"
 """idk y."""
-_FOR_REAL = r"(?<=[a-z][ ])fr(?=[ ]fr\b|[ ](?:tho|though)\b|[.!?]*$)|(?<=\bfr[ ])fr(?!\w)"
+_FOR_REAL = (
+    r"(?<=^)fr(?=[ ](?:fr|tho|though)\b)|(?<=[a-z][ ])fr(?=[ ]fr\b|[ ](?:tho|though)\b|[.!?]*$)|(?<=\bfr[ ])fr(?!\w)"
+)
+_TONE = r"(?<=[\w.!?][ ])/(?:s|j|srs|hj|lh|gen)(?=[.!]*\s*$)"
+"""A mark of how a text is meant, at its end: "so fun /s"."""
+_NO_TONE = lazy(r"(?:\b(?:dir|del|rd|rmdir|copy|xcopy|robocopy|shutdown|format|attrib|reg)|\d ?\w{1,4}) $", re.IGNORECASE)
+"""A command or a unit before "/s"."""
 _SEE_YOU_SOON = r"""
     (?<![\w.])(?<!dot[ ]) (?P<see>[Cc])u
     (?=[ ](?:l8r|later|soon|then|there|at|in|on|tmrw|tomorrow|tonight|2nite|2moro|2mrw|2morrow|again)\b)
@@ -93,6 +99,13 @@ def _age(match: re.Match[str]) -> str:
 def _are(match: re.Match[str]) -> str:
     return f"{match['before'] or ''}{'Are' if match['r'] == 'R' else 'are'}"
 
+
+def _tone(match: re.Match[str]) -> str:
+    return match[0] if _NO_TONE.search(match.string, max(0, match.start() - 12), match.start()) else ""
+
+
+FIRST: tuple[Rule, ...] = (rule(_TONE, _tone, " /"),)
+"""Run before paths."""
 
 RULES: tuple[Rule, ...] = (
     *chat_digits.RULES,

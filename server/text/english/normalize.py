@@ -111,6 +111,7 @@ RULES = Rules(
     *tidy.RULES,
 )
 FIRST = Rules(
+    *chat.FIRST,
     *symbols.FIRST,
     *keys.FIRST,
     *capitals.EARLY,
@@ -174,7 +175,7 @@ def sentence_ends(text: str) -> list[int]:
         match.end()
         for match in _SENTENCE_END.finditer(text)
         if (match["mark"] != "." or match["word"] is None or match["word"].lower() not in _ABBREVIATIONS)
-        and match["word"] not in roman.LISTED
+        and not roman.is_item(match["word"] or "", text)
         and not (match["word"] is None and chess.NEXT_MOVE.match(text, match.end()))
     ]
 

@@ -96,6 +96,9 @@ _REIGN = lazy(
 """What shows that "Elizabeth I" is the queen before any word."""
 LISTED = frozenset("ii iii iv vi vii viii ix".split())
 """Roman numerals before the items of a list, apart from those that are single letters. They end no sentence."""
+_OUTLINE = lazy(r"(?:^|[.!?:;,] )I\. [A-Z].*[.;,] II\. [A-Z]")
+_OUTLINE_ITEM = rf"(?:(?<=^)|(?<=[.!?:;,][ ]))(?P<roman>{_SMALL})\.[ ](?=[\"'(]?[A-Z])"
+"""I. Introduction, II. Methods."""
 _ITEM = rf"(?:(?<=^)|(?<=[.!?:;][ ]))(?P<roman>i|{'|'.join(sorted(LISTED))})\.[ ](?=[\"'(]?[A-Z\d])"
 """i. Tea. ii. Milk."""
 
@@ -219,7 +222,18 @@ def _low_span(match: re.Match[str]) -> str:
     return " to ".join(numbers.cardinal(value(match[each].upper())) for each in ("start", "end"))
 
 
+def is_item(word: str, text: str) -> bool:
+    """Return whether ``word``, which has a full stop after it, is the numeral of an item of a list in ``text``."""
+    return word in LISTED or (word.lower() in LISTED and word.isupper() and _OUTLINE.search(text) is not None)
+
+
+def _outline_item(match: re.Match[str]) -> str:
+    """Return the number of an item in an outline, which has a first and a second one."""
+    return f"{numbers.cardinal(value(match['roman']))}, " if _OUTLINE.search(match.string) else match[0]
+
+
 EARLY: tuple[Rule, ...] = (
+    rule(_OUTLINE_ITEM, _outline_item, ("I. ",)),
     rule(_BRACKETED, _bracketed, ("(i", "(v", "(x")),
     rule(_ITEM, _item, ("i. ", *LISTED)),
 )

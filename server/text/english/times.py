@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import numbers
+from server.text.english import military_times, numbers
 from server.text.english.rules import Rule, rule
 from server.text.english.time_zones import ZONES
 from server.text.patterns import lazy
@@ -35,19 +35,14 @@ _BARE_RANGE = rf"""
 _BARE_HALF = rf"""
     (?P<before> (?<![\w.:,$£€/\-])(?=(?:1[0-2]|0?[1-9]):) | (?<![\w.:,$£€/\-])(?=\d{{1,2}}[ap][ ](?:[ECMP]S?T)\b)
       | \b(?:at|after|by|till|until|from|[Dd]oors|[Ss]how|[Oo]pens?|[Cc]loses?|[Ll]ands?|[Pp]arty)[ ] | @[ ]? )
-    (?P<hour>{_TIME})(?P<half>[ap]) (?!\w|\.\w|[ ]each\b)
+    (?P<hour>{_TIME})(?P<half>[ap]|(?<=:\d\d)[AP]) (?!\w|\.\w|[ ]each\b)
 """
-"""6:30p, at 8a."""
+"""6:30p, 7:45P, at 8a."""
 _MIXED_RANGE = rf"""
     (?<![\w.:,$£€/\-]) (?P<start>{_TIME}) (?P<first>[ ]?[AaPp]\.?[Mm]\.?)? [ ]?[-–][ ]? (?P<end>{_TIME})
     (?![\w:%/] | [.,]\d | -\d | [ ]?[AaPp]\.?[Mm])
 """
 """9-5:30."""
-_MILITARY_RANGE = r"""
-    (?<![\w.:,$£€/\-]) (?P<start>0\d[0-5]\d)[ ]?[-–][ ]?(?P<end>[0-2]\d[0-5]\d) (?![\w\-])
-  | (?<![\w.:,$£€/\-]) (?P<first>[0-2]\d[0-5]\d)[ ]?[-–][ ]?(?P<last>[0-2]\d[0-5]\d) [ ]?(?:hrs|hours|h)\b
-"""
-"""0900-1730."""
 _OCLOCK = r"(?<![\w.:,])(?P<hour>\d{1,2})[ ]?o['’ ]?[ ]?clock\b"
 _DOTTED_TIME = r"(?:1[0-2]|0?[1-9])\.[0-5]\d"
 _DOTTED_RANGE = rf"""
@@ -72,12 +67,6 @@ _PACE = rf"(?<=\d:[0-5]\d)[ ]?/[ ]?(?P<unit>{'|'.join(_PACES)})(?!\w)"
 """The distance of a pace: 5:30/km."""
 _TIME_BEFORE = lazy(r"\d ?[ap]\.?m\.?[,;] [A-Z][\w ]{2,24}$")
 _TIME_AFTER = lazy(r"[,;] [A-Z][\w ]{2,24} \d{1,2}(?:[.:]\d\d)? ?[ap]\.?m\b")
-_LEADING_ZERO = r"""
-    (?P<before> ^ | @[ ]?
-      | \b(?i:at|by|until|till|from|since|before|after|around|about|dep\.?|arr\.?|departs?|arrives?)[ ] ) (?<![\w.])
-    (?P<time>0\d[0-5]\d) (?![\w\-]|[.,:]\d|[ ](?:hours|hrs|h)\b|[ ]\d)
-"""
-"""0430."""
 _DOTTED = rf"(?<![\w.:,$£€/\-])(?P<hour>1[0-2]|0?[1-9])\.(?P<minute>[0-5]\d){_HALF}"
 _COUNTDOWN = (
     r"(?<![\w-])T[-−](?=\d{1,3}[ ](?:seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|and[ ]counting)\b)"
@@ -107,7 +96,6 @@ _AFTER_AT = r"""
     (?![\w\-]|[.,:]\d|[ ](?:each|m[lLg]|cc|k?g|lbs?|mph|km|rpm|bpm|cal)\b)
 """
 """A time without its colon: "meet @ 530"."""
-_MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-4])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
 _OF_DAY_BEFORE = lazy(r"\b(?:at|by|until|till|before|after|since|from|struck|clock|[a-z]+day,?|on|it is) $|@ ?$")
 _OF_DAY_AFTER = lazy(rf" (?:{ZONES}|on|today|tonight|yesterday|tomorrow|this (?:morning|afternoon|evening)|sharp)\b")
 """Words beside a time of day with seconds."""
@@ -250,17 +238,6 @@ def _dotted_listed(match: re.Match[str]) -> str:
     return clock(int(match["hour"]), int(match["minute"]))
 
 
-def _leading_zero(match: re.Match[str]) -> str:
-    before = "at " if match["before"].startswith("@") else match["before"]
-    return before + (numbers.digits(match["time"]) if match["time"].startswith("00") else _four(match["time"]))
-
-
-def _military(match: re.Match[str]) -> str:
-    hour, minute = int(match["hour"]), int(match["minute"])
-    head = numbers.cardinal(hour) if hour >= 10 else f"oh {numbers.cardinal(hour)}"
-    return f"{head} {numbers.cardinal(minute) if minute else 'hundred'} hours"
-
-
 def _networks(match: re.Match[str]) -> str:
     """Return two hours of which the second is one less. Others are a fraction of a cup: 3/4c."""
     east, central = (int(match[name].partition(":")[0]) for name in ("east", "central"))
@@ -274,18 +251,6 @@ def _mixed_range(match: re.Match[str]) -> str:
     return f"{_hours(match['start'])}{_suffix(match['first'])} to {_hours(match['end'])}"
 
 
-def _military_range(match: re.Match[str]) -> str:
-    if match["last"]:
-        return f"{_four(match['first'])} to {_four(match['last'])} hours"
-    return f"{_four(match['start'])} to {_four(match['end'])}"
-
-
-def _four(text: str) -> str:
-    hour, minute = int(text[:2]), int(text[2:])
-    head = f"oh {numbers.cardinal(hour)}" if hour < 10 else numbers.cardinal(hour)
-    return f"{head} {numbers.pair(minute) if minute else 'hundred'}"
-
-
 def _hours_and_minutes(match: re.Match[str]) -> str:
     hour, minute = int(match["hour"]), int(match["minute"])
     if match["at"]:
@@ -294,7 +259,7 @@ def _hours_and_minutes(match: re.Match[str]) -> str:
 
 
 def _bare_half(match: re.Match[str]) -> str:
-    return f"{match['before'] or ''}{_hours(match['hour'])} {match['half']}.m."
+    return f"{match['before'] or ''}{_hours(match['hour'])} {match['half'].lower()}.m."
 
 
 _HOURS_AND_MINUTES = r"""
@@ -308,7 +273,7 @@ RULES: tuple[Rule, ...] = (
     rule(_BARE_HALF, _bare_half, "digit a"),
     rule(_NETWORKS, _networks, "unit/digit"),
     rule(_COUNTDOWN, "T minus ", ("T-", "T−")),
-    rule(_MILITARY_RANGE, _military_range, [rf"\d\d\d\d{space}{dash}" for space in ("", " ") for dash in "-–"]),
+    *military_times.RULES,
     rule(_PACE, lambda match: f" per {_PACES[match['unit']]}", "digit:"),
     rule(_DOTTED_FOR, lambda match: clock(int(match["hour"]), int(match["minute"])), r" for \d"),
     rule(_DOTTED_LISTED, _dotted_listed, r"\d.\d\d"),
@@ -336,8 +301,6 @@ RULES: tuple[Rule, ...] = (
     rule(
         _OCLOCK, lambda match: f"{numbers.cardinal(int(match['hour']))} o'clock", ("clock", "oclock"), ignore_case=True
     ),
-    rule(_MILITARY, _military, "digit h"),
-    rule(_LEADING_ZERO, _leading_zero, "zero digits"),
     rule(_DURATION, _duration, "digit h"),
     rule(_HOURS_OF_DAYS, _duration, "digit h"),
     rule(

@@ -20,7 +20,7 @@ ly light year|rpm revolution per minute|RPM revolution per minute|bpm beat per m
 wpm word per minute|fps frame per second|FPS frame per second|mol mole|kB/s kilobyte per second|ct carat
 cwt hundredweight|mmol millimole|µmol micromole|μmol micromole|nmol nanomole|pmol picomole|mEq milliequivalent
 parsec parsec|kpc kiloparsec|Mpc megaparsec|Gpc gigaparsec|kts knot|ov over|ovs over|nmi nautical mile|nits nit
-bd bed|ba bath|BR bedroom|BA bath
+bd bed|ba bath|BR bedroom|BA bath|MIN minute|MINS minute|HR hour|HRS hour
 """
 _IRREGULAR = {
     "Lbs": ("pound", "pounds"),

@@ -297,7 +297,13 @@ def _thousands(match: re.Match[str]) -> str:
     return f"{words} {scale}{' plus' if match['more'] else ''}"
 
 
+_HIGH_LOW = r"""
+    (?<![\w.])H:?[ ]?(?P<high>[-−]?\d{1,3}°)(?P<between>[FC]?[ ,/|]{1,3})L:?[ ]?(?=[-−]?\d{1,3}°)
+"""
+"""H 78° L 61°."""
+
 RULES: tuple[Rule, ...] = (
+    rule(_HIGH_LOW, r"high \g<high>\g<between>low ", "°"),
     rule(_KITCHEN, _kitchen, (*beside("", "tTcC"), "tbs", "pt")),
     rule(_DOSE, _dose, "unit/digit"),
     rule(_TEMPERATURE, _temperature, "digit C"),

@@ -60,7 +60,7 @@ _DAYS = rf"(?<!\w){_DAYS_ANY}(?:{_DAY_LINK}{_DAYS_ANY}(?!\w)){{1,6}}"
 """Mon-Fri, SAT & SUN, Mon, Wed and Fri."""
 _DAY_WORD = lazy(rf"\b{_DAYS_ANY}\b")
 _CERTAIN_DAY = rf"""
-    (?<![\w.])(?:Fri|fri|Thurs?|thurs|Tues|tues)(?![\w'-]|\.\w|[ ][A-Z][a-z])(?:\.(?=[ ][a-z\d]))?
+    (?<![\w.])(?:Fri|fri|Thurs?|thurs|Tues?|tues)(?![\w'-]|\.\w|[ ][A-Z][a-z])(?:\.(?=[ ][a-z\d]))?
   | (?: (?<=\b[Oo]n[ ]) | (?<=\b[Bb]y[ ]) | (?<=\b[Tt]his[ ]) | (?<=\b[Nn]ext[ ]) | (?<=\blast[ ]) | (?<=\b[Ee]very[ ])
       | (?<=\buntil[ ]) | (?<=\btill[ ]) ) {DAYS_SHORT} (?![\w'-]|\.\w|[ ][A-Z])
 """
@@ -70,6 +70,11 @@ _NAMED_FRI = lazy(
     r"|\bFri is my\b"
 )
 """What shows that "Fri" is the name of a person."""
+
+
+_LAST_DAY = r"(?<=[a-z][ ])(?P<day>Mon|Wed|Sat|Sun)(?=[.!?]?\s*$)"
+"""The day at the end of a sentence: "rain Wed"."""
+_WORD_BEFORE_DAY = lazy(r"(?:^|[ (])(?!the )[a-z][\w'-]* $")
 
 
 def day_name(text: str | None) -> str:
@@ -123,6 +128,12 @@ def _certain_day(match: re.Match[str]) -> str:
     return match[0] if match[0].startswith("Fri") and _NAMED_FRI.search(match.string) else day_name(match[0])
 
 
+def _last_day(match: re.Match[str]) -> str:
+    """Return the day after a word in lower case: "Couple Wed" is a headline, and "the Sun" shines."""
+    is_day = _WORD_BEFORE_DAY.search(match.string, max(0, match.start() - 24), match.start())
+    return day_name(match["day"]) if is_day else match[0]
+
+
 _CLASS_DAYS = r"(?<!\w)(?:MTWThF|MTWTh|MWF|MW|TuTh|TTh|WF|MF)(?=[ ](?:at[ ])?\d{1,2}(?::\d\d)?[ ]?(?:[-–]|[ap]m?\b))"
 """MWF 9:05-9:55."""
 _CLASS_DAY = lazy("|".join(sorted(_LETTER_DAYS, key=len, reverse=True)))
@@ -144,5 +155,6 @@ RULES: tuple[Rule, ...] = (
     rule(_DAYS_SLASHED, lambda match: ", ".join(_LETTER_DAYS[each] for each in match[0].split("/")), "/"),
     rule(_DAY_BEFORE, _day_before, SHORT_DAYS),
     rule(_CERTAIN_DAY, _certain_day, SHORT_DAYS),
+    rule(_LAST_DAY, _last_day, ("mon", "wed", "sat", "sun")),
 )
 """Run after dates, which can begin with a weekday."""

@@ -337,3 +337,51 @@ def test_short_forms_of_chats_and_lines_of_capitals(typed: str, said: str) -> No
 )
 def test_numbers_beside_names_and_signs(typed: str, said: str) -> None:
     check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("That went well /s", "that went well"),
+        ("Great job everyone. /s", "great job everyone"),
+        ("List them with dir /s", "list them with dir slash s"),
+    ],
+)
+def test_a_mark_of_irony_at_the_end_is_not_spoken(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("We expect rain Wed.", "we expect rain wednesday"),
+        ("The shop is closed Mon", "the shop is closed monday"),
+        ("Planets go around the Sun.", "planets go around the sun"),
+        ("Celebrity Couple Wed", "celebrity couple wed"),
+    ],
+)
+def test_a_short_day_at_the_end_is_a_day_after_a_word_in_lower_case(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("Reveille 0600 hrs, taps at 2200.", "reveille oh six hundred hours taps at twenty two hundred"),
+        ("The stock closed at 2200.", "the stock closed at two thousand two hundred"),
+    ],
+)
+def test_four_digits_are_a_time_beside_a_military_time(typed: str, said: str) -> None:
+    check(typed, said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("I. Soup, II. Fish, III. Cake", "one soup two fish three cake"),
+        ("He fought in World War II. The peace was short.", "he fought in world war two the peace was short"),
+        ("So did I. Then we left.", "so did i then we left"),
+    ],
+)
+def test_roman_numerals_of_an_outline_are_numbers(typed: str, said: str) -> None:
+    check(typed, said)
