@@ -64,7 +64,7 @@ class TextTokenizer:
             raise CheckpointError(
                 f"{vocab} must have a token for each byte, but those of {len(missing)} of the 256 bytes are missing"
             )
-        self.line_break = self.encode("\n")
+        self.line_break: list[int] = self._tokenizer.encode("\n", add_special_tokens=False).ids
         """The token ids of a line break."""
 
     def stable_length(self, text: str) -> int:
