@@ -45,13 +45,15 @@ help:
 	@echo "PYTHON=python3.12 picks the Python (3.11 or newer), PIP_ARGS=... goes to pip install."
 	@echo "TORCH=cpu or TORCH=cuda picks the build of torch, which is otherwise chosen by the machine."
 
+# Python compiles modules when they are first imported and caches them, even if the environment says otherwise: pip does
+# not, because it would compile all that is never imported, too.
+serve: export PYTHONDONTWRITEBYTECODE =
 serve: $(INSTALLED)
 	$(BIN)/sonant serve --config $(CONFIG) $(ARGS)
 
 # Files are divided among processes: most tests wait for a server that starts or stops. On a new machine, the processes
 # would all compile the kernels of their servers at once, so one utterance is spoken before. Files run in the order of
-# their paths: those of a folder share fixtures, such as a browser, and short unit tests are last. Bytecode is cached
-# even if the environment says otherwise: hundreds of processes import the same modules.
+# their paths: those of a folder share fixtures, such as a browser, and short unit tests are last.
 test: export PYTHONDONTWRITEBYTECODE =
 # Idle torch threads sleep: if they spin, they slow the other test processes down. This saves about 10 % of the time.
 test: export OMP_WAIT_POLICY = PASSIVE
@@ -114,7 +116,7 @@ $(BIN)/pip:
 
 $(INSTALLED): pyproject.toml | $(BIN)/pip
 	$(BIN)/python scripts/install_torch.py --build $(TORCH) $(PIP_ARGS)
-	$(BIN)/python -m pip install $(PIP_ARGS) -e .
+	$(BIN)/python -m pip install --no-compile $(PIP_ARGS) -e .
 	@touch $@
 
 # In an environment of its own: what listens is no dependency of what speaks.
@@ -125,7 +127,7 @@ $(INSTALLED_JUDGE): $(JUDGE_REQUIREMENTS) | $(BIN)/pip
 	@touch $@
 
 $(INSTALLED_TEST): $(INSTALLED)
-	$(BIN)/python -m pip install $(PIP_ARGS) -e '.[test]'
+	$(BIN)/python -m pip install --no-compile $(PIP_ARGS) -e '.[test]'
 	@touch $@
 
 # vLLM brings torchvision and its kin for CUDA, which do not load beside torch for CPUs, and which it can do without.
