@@ -46,7 +46,9 @@ _FOR_REAL = (
 )
 _TONE = r"(?<=[\w.!?][ ])/(?:s|j|srs|hj|lh|gen)(?=[.!]*\s*$)"
 """A mark of how a text is meant, at its end: "so fun /s"."""
-_NO_TONE = lazy(r"(?:\b(?:dir|del|rd|rmdir|copy|xcopy|robocopy|shutdown|format|attrib|reg)|\d ?\w{1,4}) $", re.IGNORECASE)
+_NO_TONE = lazy(
+    r"(?:\b(?:dir|del|rd|rmdir|copy|xcopy|robocopy|shutdown|format|attrib|reg)|\d ?\w{1,4}) $", re.IGNORECASE
+)
 """A command or a unit before "/s"."""
 _SEE_YOU_SOON = r"""
     (?<![\w.])(?<!dot[ ]) (?P<see>[Cc])u
