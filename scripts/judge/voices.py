@@ -1,6 +1,6 @@
 """Measures every named voice: ``python -m scripts.judge.voices``. Needs the environment of ``make judge``.
 
-Each voice of the checkpoint says the same everyday sentences.
+Each voice of the checkpoint says the same sentences: everyday ones, or those of another class of ``data/classes``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkpoint", type=Path, default=ROOT / "models" / "pocket", help="a checkpoint folder")
     parser.add_argument("--sentences", type=int, default=8, help="sentences that each voice says")
+    parser.add_argument("--class", dest="texts", choices=sorted(read_items()), default="everyday")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--voices", help="only these, separated by commas")
     args = parser.parse_args()
@@ -33,12 +34,14 @@ def main() -> None:
     voices = args.voices.split(",") if args.voices else known
     if unknown := set(voices) - set(known):
         parser.error(f"--voices must be among {', '.join(known)}, got {', '.join(sorted(unknown))}")
-    print(render(judge_voices(args.checkpoint, voices, args.sentences, args.seed)))
+    print(render(judge_voices(args.checkpoint, voices, args.sentences, args.seed, args.texts)))
 
 
-def judge_voices(checkpoint: Path, voices: Sequence[str], sentences: int, seed: int = 1) -> dict[str, list[Row]]:
-    """Return the scores of each voice's sentences."""
-    texts = [item.spoken for item in read_items()["everyday"][:sentences]]
+def judge_voices(
+    checkpoint: Path, voices: Sequence[str], sentences: int, seed: int = 1, texts_of: str = "everyday"
+) -> dict[str, list[Row]]:
+    """Return the scores of each voice's sentences. texts_of: the class of the sentences."""
+    texts = [item.spoken for item in read_items()[texts_of][:sentences]]
     utterances = [ExamUtterance(text, seed=seed, speaker=voice) for voice in voices for text in texts]
     spoken = synthesize(checkpoint, utterances, CACHE / "spoken" / "voices" / fingerprint(checkpoint))
     rows = run_judges([Recording(each.wav, each.utterance.text) for each in spoken], "moonshine,mos")
