@@ -45,8 +45,8 @@ help:
 	@echo "PYTHON=python3.12 picks the Python (3.11 or newer), PIP_ARGS=... goes to pip install."
 	@echo "TORCH=cpu or TORCH=cuda picks the build of torch, which is otherwise chosen by the machine."
 
-# Python compiles modules when they are first imported and caches them, even if the environment says otherwise: pip does
-# not, because it would compile all that is never imported, too.
+# Python compiles each module when it is first imported, and caches the bytecode, even if the environment says otherwise.
+# pip compiles nothing (--no-compile), because most modules are never imported.
 serve: export PYTHONDONTWRITEBYTECODE =
 serve: $(INSTALLED)
 	$(BIN)/sonant serve --config $(CONFIG) $(ARGS)

@@ -20,9 +20,9 @@ from engine.system.process import die_with_parent
 STOP_SIGNAL, FORCE_SIGNAL = signal.SIGUSR1, signal.SIGRTMIN
 """Signals from the supervisor: the first one tells an HTTP process to drain, the second one to stop at once.
 
-A second signal of the same number would be lost while the first one is pending. HTTP processes ignore SIGINT, SIGTERM
-and SIGHUP: a service manager (or ``pkill``) may send them to every process of the service, and a signal received both
-directly and through the supervisor would count twice.
+A second signal of the same number would be lost if the process has not handled the first one yet. HTTP processes ignore
+SIGINT, SIGTERM and SIGHUP: a service manager (or ``pkill``) may send them to every process of the service, and a signal
+received both directly and through the supervisor would count twice.
 """
 CRASHED = 70
 """Exit code of an HTTP process that ended with an unexpected exception (``EX_SOFTWARE`` of sysexits.h)."""

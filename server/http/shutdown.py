@@ -26,8 +26,7 @@ from server.synthesis.admission_group import AdmissionGroup
 _CLOSE_SECONDS = 1.0
 """Upper bound on how long shutdown waits for clients that do not answer the close frame."""
 _PEERS_SECONDS = 5.0
-"""Upper bound on how long a forced stop waits for the other HTTP processes, which log the requests they cancel. On a
-busy machine one second is not always enough."""
+"""Upper bound on how long a forced stop waits for the other HTTP processes, which log the requests they cancel."""
 
 
 class Server(uvicorn.Server):

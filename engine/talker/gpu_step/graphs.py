@@ -1,4 +1,4 @@
-"""Parts of a step as CUDA graphs: one upload and one launch, where single operations would take the host longer."""
+"""Runs parts of a step as CUDA graphs: one upload and one launch instead of many operations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def batch_sizes(slots: int, *, single: bool = False) -> list[int]:
 
 
 def few_sizes(slots: int) -> list[int]:
-    """Return sizes for what costs hardly more for padding rows, and is usually needed for few of ``slots`` slots."""
+    """Return few sizes up to ``slots``, for work that is usually for few slots and that padding hardly lengthens."""
     return [size for size in _FEW_SIZES if size < slots] + [slots]
 
 

@@ -182,7 +182,9 @@ def _sentence(match: re.Match[str]) -> str:
             return word
         if lower in ABBREVIATIONS or f"{lower}." in ABBREVIATIONS:
             return lower
-        if lower in UNITS and (_VOWEL.search(lower) or _AMOUNT_BEFORE.search(text, 0, match.start())):
+        if lower in UNITS and (
+            _VOWEL.search(lower) or _AMOUNT_BEFORE.search(text, max(0, match.start() - 4), match.start())
+        ):
             return lower
         spoken = letters.emphasized(word)
         if spoken != lower:  # a first name, or letters that later rules spell

@@ -70,8 +70,6 @@ _NAMED_FRI = lazy(
     r"|\bFri is my\b"
 )
 """What shows that "Fri" is the name of a person."""
-
-
 _LAST_DAY = r"(?<=[a-z][ ])(?P<day>Mon|Wed|Sat|Sun)(?=[.!?]?\s*$)"
 """The day at the end of a sentence: "rain Wed"."""
 _WORD_BEFORE_DAY = lazy(r"(?:^|[ (])(?!the )[a-z][\w'-]* $")

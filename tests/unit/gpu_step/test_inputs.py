@@ -137,7 +137,7 @@ def test_a_slot_keeps_nothing_of_its_previous_request(rows):
 
 
 def test_voices_of_earlier_prompts_are_not_added_again(rows):
-    """A prompt without a voice follows, then a longer one and a shorter one with a voice."""
+    """Rows without a voice follow the rows of a clone."""
     plain = prompt_of(rows.checkpoint, text="one two", voice=voice(), text_layout="streaming")
     rows.inputs.join(0, rows.utterance(in_context(rows)))
     rows.prompt_rows((0, 0, 20))
