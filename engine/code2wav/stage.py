@@ -27,6 +27,9 @@ _MAX_FAILED_BATCHES = 3
 _MAX_IN_FLIGHT = 2
 """Maximum batches in flight: the GPU starts the second one without waiting for the host. Each occupies one of the
 decoder's staging buffers until it is sent."""
+_POLL_S = 0.01
+"""How long to poll for the first frame of a stream before sleeping."""
+_MAX_STREAMS_TO_POLL = 8
 _log = logging.getLogger(__name__)
 
 
@@ -233,7 +236,16 @@ class Code2WavStage:
 
     def _wait(self, until: float) -> None:
         timeout = None if isinf(until) else max(0.0, until - time.monotonic())
-        self._wakeup.wait_for(self._has_input, timeout)
+        self._wakeup.wait_for(self._has_input, timeout, poll=_POLL_S if self._first_frame_due() else 0.0)
+
+    def _first_frame_due(self) -> bool:
+        """Return whether a stream waits for its first frame, which a talker on a GPU makes within milliseconds.
+
+        False with many streams, whose steps need the interpreter.
+        """
+        if not self._decoder.padded or len(self._streams) > _MAX_STREAMS_TO_POLL:
+            return False
+        return any(stream.row is None and not stream.progress.pending for stream in self._streams.values())
 
     def _has_input(self) -> bool:
         disconnected = not (self._frames.alive and self._audio.alive)

@@ -35,6 +35,31 @@ def test_a_timeout_returns_the_result_of_the_predicate():
     assert Wakeup().wait_for(lambda: True, 0) is True
 
 
+def test_a_change_without_notification_is_noticed_while_polling():
+    checks = iter([False] * 5 + [True])
+    assert Wakeup().wait_for(lambda: next(checks), poll=TIMEOUT)
+
+
+def test_polling_ends_at_the_timeout():
+    assert Wakeup().wait_for(lambda: False, 0.01, poll=TIMEOUT) is False
+
+
+def test_a_notification_is_noticed_after_polling():
+    wakeup, checked, changed = Wakeup(), threading.Event(), threading.Event()
+
+    def predicate():
+        checked.set()
+        return changed.is_set()
+
+    waiter = threading.Thread(target=wakeup.wait_for, args=(predicate, TIMEOUT), kwargs={"poll": 1e-9})
+    waiter.start()
+    assert checked.wait(TIMEOUT)
+    changed.set()
+    wakeup.notify()
+    waiter.join(TIMEOUT / 2)
+    assert not waiter.is_alive()
+
+
 def test_the_predicate_is_evaluated_under_the_lock():
     wakeup, acquired = Wakeup(), []
 
