@@ -27,6 +27,7 @@ from engine.code2wav import launch
 from engine.config import EngineConfig
 from engine.cpu.plan import CpuPlan, choose_plan
 from engine.device.compute_thread import ComputeThread
+from engine.device.first_frame import FirstFrame
 from engine.device.memory import GpuMemory, out_of_memory
 from engine.device.selection import choose_device, prepare_torch
 from engine.errors import EngineError, EngineFailed, SetupError
@@ -49,6 +50,7 @@ from engine.talker.native.weight_formats import configured_format
 from engine.talker.request_thread import RequestThread
 from engine.talker.requests import RequestReader, resolve
 from engine.talker.stage import TalkerStage
+from engine.talker.vllm.talker import VllmTalker
 from engine.transfer import LinkClosed, MultiEndpoint, MultiSide, Side, Wakeup, pair
 
 FRAME_WINDOW = 64
@@ -99,7 +101,8 @@ def run(config: EngineConfig, requests: MultiEndpoint, audio: MultiSide, request
             with precompiling(config) if runs_on_vllm(config, device) else nullcontext():
                 import_ahead(config, device)
         unused.clear()  # launch.start takes ownership of both sides, even if it fails
-        join_code2wav = launch.start(config, code2wav_side, audio, compute)
+        first_frame = FirstFrame() if in_thread and device.type == "cuda" else None
+        join_code2wav = launch.start(config, code2wav_side, audio, compute, first_frame)
         if not in_thread:
             import_ahead(config, device)
         if memory is not None:
@@ -107,6 +110,8 @@ def run(config: EngineConfig, requests: MultiEndpoint, audio: MultiSide, request
             launch.await_ready(frames, wakeup, config.load_seconds)
             memory.record("Code2Wav")
         talker, reader, info = _load(checkpoint, config, device, memory, plan, compute, requests)
+        if isinstance(talker, VllmTalker):
+            talker.first_frame = first_frame
         if memory is None:
             launch.await_ready(frames, wakeup, config.load_seconds)
     except EngineError as error:

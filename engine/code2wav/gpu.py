@@ -15,6 +15,7 @@ from typing_extensions import override
 from engine.code2wav.base import Decoder, PendingBatch
 from engine.code2wav.prefix_cache import PrefixCache
 from engine.code2wav.schedule import CHUNKS, PADDED_BATCHES
+from engine.device.first_frame import DeviceFrame
 from engine.device.streams import DeviceStream, Event
 from engine.kernels.codec_ops import Ops
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
@@ -40,6 +41,17 @@ class PendingGraphBatch(PendingBatch):
     def collect(self) -> NDArray[np.int16]:
         self._event.synchronize()
         return self._samples
+
+
+class PendingFirstFrame(PendingGraphBatch):
+    """A batch of one frame whose codes came from the device.
+
+    codes: int64 [16], those that were decoded, valid after ``collect``.
+    """
+
+    def __init__(self, samples: NDArray[np.int16], event: Event, codes: NDArray[np.int64]) -> None:
+        super().__init__(samples, event)
+        self.codes = codes
 
 
 class _StagingBuffer:
@@ -135,6 +147,25 @@ class GraphedDecoder(Decoder):
             staging.copied = self._device_stream.record_event(staging.copied)
         self._staging.reverse()  # not after a failed launch: the other buffer may belong to a batch in flight
         return PendingGraphBatch(staging.samples[:samples].reshape(streams, -1), staging.copied)
+
+    @torch.inference_mode()
+    def launch_first(self, row: int, frame: DeviceFrame) -> PendingFirstFrame:
+        """Start decoding the first frame of the stream in ``row`` as soon as its codes are on the device.
+
+        Until then, batches that are launched later wait, too. It counts as a batch in flight.
+        """
+        staging, codes = self._staging[0], slice(self._codes_offset, self._codes_offset + CODEBOOKS)
+        staging.inputs[0] = row
+        with self._device_stream.context():
+            self._inputs[:1].copy_(staging.pinned_inputs[:1], non_blocking=True)
+            self._device_stream.wait_for(frame.ready)
+            self._inputs[codes].copy_(frame.codes[frame.row])
+            self._launches[1, 1]()
+            staging.pinned_samples[:SAMPLES_PER_FRAME].copy_(self._samples[:SAMPLES_PER_FRAME], non_blocking=True)
+            staging.pinned_inputs[codes].copy_(self._inputs[codes], non_blocking=True)
+            staging.copied = self._device_stream.record_event(staging.copied)
+        self._staging.reverse()
+        return PendingFirstFrame(staging.samples[None, :SAMPLES_PER_FRAME], staging.copied, staging.inputs[codes])
 
     @override
     def decode(self, rows: Sequence[int], codes: NDArray[np.int16]) -> NDArray[np.float32]:

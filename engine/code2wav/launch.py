@@ -12,10 +12,13 @@ from collections.abc import Callable
 
 import torch
 
+from engine.code2wav.first_frames import FirstFrames
+from engine.code2wav.gpu import GraphedDecoder
 from engine.code2wav.loading import load_decoder
 from engine.code2wav.stage import Code2WavStage
 from engine.config import EngineConfig
 from engine.device.compute_thread import ComputeThread
+from engine.device.first_frame import FirstFrame
 from engine.device.memory import out_of_memory
 from engine.errors import EngineError, EngineFailed
 from engine.protocol.messages import READY
@@ -28,18 +31,25 @@ _log = logging.getLogger(__name__)
 
 
 def start(
-    config: EngineConfig, frames: Side, audio: MultiSide, compute: ComputeThread | None = None
+    config: EngineConfig,
+    frames: Side,
+    audio: MultiSide,
+    compute: ComputeThread | None = None,
+    first_frame: FirstFrame | None = None,
 ) -> Callable[[], None]:
     """Start stage 2 on its sides of the two links. Return a function that waits until stage 2 has ended.
 
-    compute: the thread to compute in, for ``placement: thread``.
+    compute: the thread to compute in, for ``placement: thread``. first_frame: from where to take first frames on the
+    device, for a GPU and the same placement.
 
     Stage 2 ends when either link is closed. The returned function waits up to ``_EXIT_TIMEOUT_S`` seconds, then kills a
     process that is still running. Takes ownership of both sides, and closes them on failure too. Raises OSError or
     RuntimeError when the process or the thread cannot be started.
     """
     if config.code2wav.placement == "thread":
-        thread = threading.Thread(target=serve, args=(config, frames, audio, compute), name="code2wav", daemon=True)
+        thread = threading.Thread(
+            target=serve, args=(config, frames, audio, compute, first_frame), name="code2wav", daemon=True
+        )
         try:
             thread.start()
         except RuntimeError:
@@ -57,13 +67,19 @@ def start(
     return lambda: _wait(process)
 
 
-def serve(config: EngineConfig, frames_side: Side, audio_side: MultiSide, compute: ComputeThread | None = None) -> None:
+def serve(
+    config: EngineConfig,
+    frames_side: Side,
+    audio_side: MultiSide,
+    compute: ComputeThread | None = None,
+    first_frame: FirstFrame | None = None,
+) -> None:
     """Load stage 2, report the result on stream READY of the frames link, and run until either link is closed."""
     wakeup = Wakeup()
     with frames_side.attach(wakeup) as frames, audio_side.attach(wakeup) as audio:
         try:
             frames.open(READY)
-            _run(config, frames, audio, wakeup, compute)
+            _run(config, frames, audio, wakeup, compute, first_frame)
         except LinkClosed:
             _log.debug("a link of Code2Wav was closed")
         except Exception:
@@ -71,7 +87,12 @@ def serve(config: EngineConfig, frames_side: Side, audio_side: MultiSide, comput
 
 
 def _run(
-    config: EngineConfig, frames: Endpoint, audio: MultiEndpoint, wakeup: Wakeup, compute: ComputeThread | None
+    config: EngineConfig,
+    frames: Endpoint,
+    audio: MultiEndpoint,
+    wakeup: Wakeup,
+    compute: ComputeThread | None,
+    first_frame: FirstFrame | None,
 ) -> None:
     try:
         decoder = load_decoder(config, compute)
@@ -85,7 +106,10 @@ def _run(
     else:
         freeze_gc()
         frames.end(READY)
-        Code2WavStage(decoder, config.code2wav, frames=frames, audio=audio, wakeup=wakeup).run()
+        early = None
+        if first_frame is not None and isinstance(decoder, GraphedDecoder) and config.code2wav.first_frames == 1:
+            early = FirstFrames(decoder, first_frame)
+        Code2WavStage(decoder, config.code2wav, frames=frames, audio=audio, wakeup=wakeup, first_frames=early).run()
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

@@ -8,12 +8,13 @@ import time
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
-from math import isinf
+from math import inf, isinf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.code2wav.base import Decoder, PendingBatch
+from engine.code2wav.first_frames import FirstFrames
 from engine.code2wav.requests import Stream, StreamTable
 from engine.code2wav.schedule import Batch, Progress, Schedule
 from engine.config import Code2WavConfig
@@ -29,7 +30,8 @@ _MAX_IN_FLIGHT = 2
 decoder's staging buffers until it is sent."""
 _POLL_S = 0.01
 """How long to poll for the first frame of a stream before sleeping."""
-_MAX_STREAMS_TO_POLL = 8
+_FEW_STREAMS = 8
+"""With more streams, first frames are not polled for and not decoded early: the GPU and the interpreter are busy."""
 _log = logging.getLogger(__name__)
 
 
@@ -46,7 +48,7 @@ class Code2WavStage:
     """Runs in one thread until either link is closed.
 
     frames: link from the talker, carries codec frames. audio: link to the engine client, carries audio chunks. Both
-    are attached to ``wakeup``.
+    are attached to ``wakeup``. first_frames: decodes first frames before they arrive; None if nothing does.
     """
 
     def __init__(
@@ -57,8 +59,9 @@ class Code2WavStage:
         frames: Endpoint,
         audio: MultiEndpoint,
         wakeup: Wakeup,
+        first_frames: FirstFrames | None = None,
     ) -> None:
-        self._decoder = decoder
+        self._decoder, self._first_frames = decoder, first_frames
         self._rows = decoder.free_rows
         self._schedule = Schedule.from_config(config, padded=decoder.padded)
         self._frames, self._audio, self._wakeup = frames, audio, wakeup
@@ -79,14 +82,40 @@ class Code2WavStage:
         while self._frames.alive and self._audio.alive:
             self._table.receive()
             self._finish_ended()
-            waiting, now = self._waiting_streams(), time.monotonic()
-            batch = self._schedule.next_batch(waiting, now) if len(self._in_flight) < _MAX_IN_FLIGHT else None
+            self._decode_first_frames()
+            waiting, now, may_launch = self._waiting_streams(), time.monotonic(), self._may_launch()
+            batch = self._schedule.next_batch(waiting, now) if may_launch else None
             if batch is not None:
                 self._launch(batch)
             elif self._in_flight:
                 self._finish_oldest()
             else:
-                self._wait(until=self._schedule.next_due(waiting, now))
+                self._wait(until=self._schedule.next_due(waiting, now) if may_launch else inf)
+
+    def _decode_first_frames(self) -> None:
+        """Send the first frame that was decoded early, once its codes have arrived, and start the next one."""
+        if self._first_frames is None:
+            return
+        stream_id = self._first_frames.arrived()
+        if stream_id is not None:
+            self._send_first_frame(self._first_frames, stream_id)
+        if self._may_launch() and len(self._streams) <= _FEW_STREAMS:
+            self._first_frames.launch(self._streams)
+
+    def _send_first_frame(self, first_frames: FirstFrames, stream_id: int) -> None:
+        try:
+            batch = first_frames.take()
+        except Exception as error:
+            self._fail_batch([stream_id], error)
+            return
+        if batch is not None:
+            codes = self._table.next_codes([stream_id], 1)
+            self._send(_BatchInFlight({stream_id: self._streams[stream_id]}, codes, batch))
+
+    def _may_launch(self) -> bool:
+        """Return whether another batch may be launched: none waits on the GPU for a talker step to end."""
+        waits = self._first_frames is not None and self._first_frames.in_flight
+        return len(self._in_flight) < _MAX_IN_FLIGHT and not waits
 
     def _finish_ended(self) -> None:
         """Forward the END or FAIL of streams that have nothing left to decode."""
@@ -230,6 +259,8 @@ class Code2WavStage:
 
     def _remove(self, stream_id: int) -> Stream:
         stream = self._table.remove(stream_id)
+        if self._first_frames is not None:
+            self._first_frames.drop(stream)
         if stream.row is not None:
             self._decoder.end(stream.row)
         return stream
@@ -243,9 +274,9 @@ class Code2WavStage:
 
         False with many streams, whose steps need the interpreter.
         """
-        if not self._decoder.padded or len(self._streams) > _MAX_STREAMS_TO_POLL:
+        if not self._decoder.padded or len(self._streams) > _FEW_STREAMS:
             return False
-        return any(stream.row is None and not stream.progress.pending for stream in self._streams.values())
+        return any(not (each.progress.decoded or each.progress.pending) for each in self._streams.values())
 
     def _has_input(self) -> bool:
         disconnected = not (self._frames.alive and self._audio.alive)

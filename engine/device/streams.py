@@ -40,6 +40,9 @@ class DeviceStream(Protocol):
         A CUDA stream runs ``work`` here, to warm up, and then captures it.
         """
 
+    def wait_for(self, event: Event) -> None:
+        """Let the work submitted from now on wait for ``event``, which may be of another stream. Returns at once."""
+
     def record_event(self, event: Event | None = None) -> Event:
         """Return an event after all work submitted so far. event: one that has passed, which is used again."""
 
@@ -87,6 +90,11 @@ class CudaStream(DeviceStream):
         return _CapturedGraph(graph, work)
 
     @override
+    def wait_for(self, event: Event) -> None:
+        if isinstance(event, torch.cuda.Event):
+            self._stream.wait_event(event)
+
+    @override
     def record_event(self, event: Event | None = None) -> Event:
         recorded = event if isinstance(event, torch.cuda.Event) else torch.cuda.Event(blocking=self._blocking)
         recorded.record(self._stream)
@@ -119,6 +127,10 @@ class HostStream(DeviceStream):
     @override
     def capture(self, work: Callable[[], None]) -> Callable[[], None]:
         return work
+
+    @override
+    def wait_for(self, event: Event) -> None:
+        event.synchronize()
 
     @override
     def record_event(self, event: Event | None = None) -> Event:

@@ -10,13 +10,15 @@ from engine.checkpoint.architecture import CodecArchitecture
 from engine.code2wav.gpu import GraphedDecoder
 from engine.code2wav.loading import choose_backend, graphed_decoder
 from engine.config import Code2WavConfig
+from engine.device.first_frame import DeviceFrame
 from engine.kernels.codec_ops import Product, ResidualUnit
 from engine.kernels.codec_products import ProductKernels
 from engine.kernels.codec_tiles import Tile
 from engine.kernels.codec_triton import TritonOps
 from engine.kernels.codec_units import UnitKernels
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
-from engine.protocol.samples import to_int16
+from engine.protocol.request import CODEBOOKS
+from engine.protocol.samples import to_float32, to_int16
 from tests.support.code2wav_decoders import (
     PUBLISHED,
     decibels,
@@ -29,6 +31,8 @@ from tests.support.talkers import DEVICE
 
 FRAMES = 24
 STREAMS = 256
+SLEEP_CYCLES = 100_000_000
+"""About 50 ms."""
 FLOAT16_DB, FLOAT32_DB = 40, 90
 """Minimum distance of the error below the signal in decibels, for float16 and float32."""
 
@@ -64,6 +68,24 @@ def test_streaming_matches_the_reference(streams, cuts):
     codes, samples = reference_output()
     decoded = decode_streams(graphed(), codes[np.arange(streams) % 2], cuts)
     assert decibels(decoded, samples[np.arange(streams) % 2]) > FLOAT16_DB
+
+
+def test_a_first_frame_is_decoded_from_the_codes_of_another_stream_that_come_later():
+    codes, decoder = random_codes(PUBLISHED, 2, 1, seed=2)[:, 0], graphed()
+    on_device, step = torch.zeros(2, CODEBOOKS, dtype=torch.int16, device=DEVICE), torch.cuda.Stream()
+    truth = decode_streams(decoder, codes[1:, None])
+    torch.cuda.synchronize()
+    with torch.cuda.stream(step):
+        torch.cuda._sleep(SLEEP_CYCLES)
+        on_device.copy_(torch.from_numpy(codes.astype(np.int16)).pin_memory(), non_blocking=True)
+        ready = torch.cuda.Event()
+        ready.record()
+    row = decoder.begin(None)
+    batch = decoder.launch_first(row, DeviceFrame(1, on_device, 1, ready))
+    assert not ready.query()
+    assert np.array_equal(to_float32(batch.collect()), truth)
+    assert np.array_equal(batch.codes, codes[1])
+    decoder.end(row)
 
 
 def test_a_reference_context_is_cached():

@@ -32,23 +32,27 @@ _CODE_BUFFERS = 3
 
 
 class PendingCodes:
-    """The codes of a step in flight."""
+    """The codes of a step in flight.
 
-    def __init__(self, codes: Tensor, copied: torch.cuda.Event | None) -> None:
-        self._codes, self._copied = codes, copied
+    on_device: int16 [n, 16], which the next step overwrites. copied: the event after their copy to the host; None if
+    the step is done.
+    """
+
+    def __init__(self, codes: Tensor, on_device: Tensor, copied: torch.cuda.Event | None) -> None:
+        self._codes, self.on_device, self.copied = codes, on_device, copied
 
     @property
     def done(self) -> bool:
         """Whether the step has ended, so that ``collect`` returns at once."""
-        return self._copied is None or self._copied.query()
+        return self.copied is None or self.copied.query()
 
     def collect(self) -> NDArray[np.int16]:
         """Wait for the step. Return its codes int16 [n, 16], one row for each utterance that samples.
 
         The array is overwritten by the third step after it.
         """
-        if self._copied is not None:
-            self._copied.synchronize()
+        if self.copied is not None:
+            self.copied.synchronize()
         return self._codes.numpy()
 
 
@@ -165,7 +169,7 @@ class StepRunner:
         """Sample frames from ``TalkerState.hidden``, and start to copy their codes to the host."""
         samples = np.flatnonzero(batch.samples)
         if not len(samples):
-            return PendingCodes(self._code_buffers[0][:0], None)
+            return PendingCodes(self._code_buffers[0][:0], self._code_buffers[0][:0], None)
         codes = self._state.sample_frames((batch.bounds[1:][samples] - 1, batch.slots[samples]))
         return self._read(codes[: len(samples)])
 
@@ -235,7 +239,7 @@ class StepRunner:
         buffer.copy_(codes, non_blocking=True)
         if copied is not None:
             copied.record()
-        return PendingCodes(buffer, copied)
+        return PendingCodes(buffer, codes, copied)
 
 
 def _padded(values: NDArray[np.int64], size: int, padding: int) -> NDArray[np.int64]:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from engine.checkpoint.folder import Checkpoint
 from engine.config import TalkerConfig
+from engine.device.first_frame import DeviceFrame, FirstFrame
+from engine.device.streams import Event
 from engine.prompt.builder import Prompt
 from engine.protocol.request import CODEBOOKS, FinishReason
 from engine.talker.base import Sampling, StepOutput
@@ -37,6 +40,14 @@ class Codes(Protocol):
     @property
     def done(self) -> bool:
         """Whether the step has ended, so that ``collect`` returns at once."""
+
+    @property
+    def on_device(self) -> Tensor:
+        """The codes on the device, which the next step overwrites."""
+
+    @property
+    def copied(self) -> Event | None:
+        """The event after the copy of the codes to the host; None if the step is done."""
 
     def collect(self) -> NDArray[np.int16]:
         """Wait for the step; return codes [n, 16], one row for each utterance of the batch that samples."""
@@ -65,7 +76,12 @@ class VllmTalker:
 
     While a step runs, the output of the previous one is returned. So a stream that is paused may still have one frame
     in flight.
+
+    first_frame: receives the first frame of an utterance, on the device, when its step is launched; None if nothing
+    takes it.
     """
+
+    first_frame: FirstFrame | None = None
 
     def __init__(self, core: Core, config: TalkerConfig, *, eos: int) -> None:
         self.context = config.context
@@ -130,17 +146,19 @@ class VllmTalker:
         try:
             batch = self._scheduler.schedule(paused)
             if batch is not None:
-                self._in_flight.append((batch, self._core.launch(batch)))
+                codes = self._core.launch(batch)
+                self._in_flight.append((batch, codes))
+                self._pass_first_frame(batch, codes)
             launched = time.monotonic()
             if not self._in_flight or (batch is not None and len(self._in_flight) == 1):
                 self._clock.started(launched)
                 return _NOTHING
             earlier, pending = self._in_flight.popleft()
             late = pending.done
-            codes = pending.collect()
+            collected = pending.collect()
             if batch is not None:
                 self._clock.ended(called, launched, time.monotonic(), late=late)
-            return self._output(earlier, codes)
+            return self._output(earlier, collected)
         except Exception:
             self._scheduler.forget_prefixes()
             raise
@@ -148,6 +166,14 @@ class VllmTalker:
     def close(self) -> None:
         """Shut vLLM down and free the device memory."""
         self._core.close()
+
+    def _pass_first_frame(self, batch: Batch, codes: Codes) -> None:
+        """Pass the frame of a step on that is the first one of exactly one utterance."""
+        first = np.flatnonzero(batch.prefill[batch.samples])
+        if self.first_frame is None or len(first) != 1 or codes.copied is None:
+            return
+        [stream] = self._scheduler.streams(batch.slots[batch.samples][first])
+        self.first_frame.latest = DeviceFrame(stream, codes.on_device, int(first[0]), codes.copied)
 
     def _output(self, batch: Batch, codes: NDArray[np.int16]) -> StepOutput:
         """Return the frames and the ends of a step (SPEC 4: the last code of codebook 0 never becomes a frame)."""
