@@ -27,7 +27,7 @@ from engine.code2wav import launch
 from engine.config import EngineConfig
 from engine.cpu.plan import CpuPlan, choose_plan
 from engine.device.compute_thread import ComputeThread
-from engine.device.first_frame import FirstFrame
+from engine.device.first_frame import FirstFrameSlot
 from engine.device.memory import GpuMemory, out_of_memory
 from engine.device.selection import choose_device, prepare_torch
 from engine.errors import EngineError, EngineFailed, SetupError
@@ -101,7 +101,7 @@ def run(config: EngineConfig, requests: MultiEndpoint, audio: MultiSide, request
             with precompiling(config) if runs_on_vllm(config, device) else nullcontext():
                 import_ahead(config, device)
         unused.clear()  # launch.start takes ownership of both sides, even if it fails
-        first_frame = FirstFrame() if in_thread and device.type == "cuda" else None
+        first_frame = FirstFrameSlot() if in_thread and device.type == "cuda" else None
         join_code2wav = launch.start(config, code2wav_side, audio, compute, first_frame)
         if not in_thread:
             import_ahead(config, device)

@@ -15,7 +15,7 @@ from typing_extensions import override
 from engine.code2wav.base import Decoder, PendingBatch
 from engine.code2wav.prefix_cache import PrefixCache
 from engine.code2wav.schedule import CHUNKS, PADDED_BATCHES
-from engine.device.first_frame import DeviceFrame
+from engine.device.first_frame import FirstFrame
 from engine.device.streams import DeviceStream, Event
 from engine.kernels.codec_ops import Ops
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
@@ -149,7 +149,7 @@ class GraphedDecoder(Decoder):
         return PendingGraphBatch(staging.samples[:samples].reshape(streams, -1), staging.copied)
 
     @torch.inference_mode()
-    def launch_first(self, row: int, frame: DeviceFrame) -> PendingFirstFrame:
+    def launch_first(self, row: int, frame: FirstFrame) -> PendingFirstFrame:
         """Start decoding the first frame of the stream in ``row`` as soon as its codes are on the device.
 
         Until then, batches that are launched later wait, too. It counts as a batch in flight.

@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 import torch
 
-from engine.code2wav.first_frames import FirstFrames
+from engine.code2wav.early_decoding import EarlyDecoding
 from engine.code2wav.gpu import GraphedDecoder
 from engine.code2wav.loading import load_decoder
 from engine.code2wav.stage import Code2WavStage
 from engine.config import EngineConfig
 from engine.device.compute_thread import ComputeThread
-from engine.device.first_frame import FirstFrame
+from engine.device.first_frame import FirstFrameSlot
 from engine.device.memory import out_of_memory
 from engine.errors import EngineError, EngineFailed
 from engine.protocol.messages import READY
@@ -35,12 +35,12 @@ def start(
     frames: Side,
     audio: MultiSide,
     compute: ComputeThread | None = None,
-    first_frame: FirstFrame | None = None,
+    first_frame: FirstFrameSlot | None = None,
 ) -> Callable[[], None]:
     """Start stage 2 on its sides of the two links. Return a function that waits until stage 2 has ended.
 
-    compute: the thread to compute in, for ``placement: thread``. first_frame: from where to take first frames on the
-    device, for a GPU and the same placement.
+    compute: the thread to compute in, for ``placement: thread``. first_frame: the slot in which the talker
+    hands over first frames, for a GPU and the same placement.
 
     Stage 2 ends when either link is closed. The returned function waits up to ``_EXIT_TIMEOUT_S`` seconds, then kills a
     process that is still running. Takes ownership of both sides, and closes them on failure too. Raises OSError or
@@ -72,7 +72,7 @@ def serve(
     frames_side: Side,
     audio_side: MultiSide,
     compute: ComputeThread | None = None,
-    first_frame: FirstFrame | None = None,
+    first_frame: FirstFrameSlot | None = None,
 ) -> None:
     """Load stage 2, report the result on stream READY of the frames link, and run until either link is closed."""
     wakeup = Wakeup()
@@ -92,7 +92,7 @@ def _run(
     audio: MultiEndpoint,
     wakeup: Wakeup,
     compute: ComputeThread | None,
-    first_frame: FirstFrame | None,
+    first_frame: FirstFrameSlot | None,
 ) -> None:
     try:
         decoder = load_decoder(config, compute)
@@ -108,8 +108,8 @@ def _run(
         frames.end(READY)
         early = None
         if first_frame is not None and isinstance(decoder, GraphedDecoder) and config.code2wav.first_frames == 1:
-            early = FirstFrames(decoder, first_frame)
-        Code2WavStage(decoder, config.code2wav, frames=frames, audio=audio, wakeup=wakeup, first_frames=early).run()
+            early = EarlyDecoding(decoder, first_frame)
+        Code2WavStage(decoder, config.code2wav, frames=frames, audio=audio, wakeup=wakeup, early=early).run()
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

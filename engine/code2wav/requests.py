@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -20,7 +21,7 @@ class Stream:
 
     codes: frames not yet decoded, little-endian int16 [n, 16], as received. row: the decoder row, None until the
     stream begins. terminal: the END or FAIL record, None until it arrives. aborted: the stream failed or was
-    cancelled; decode no more of it.
+    cancelled; decode no more of it. opened: when it was announced (``time.monotonic``).
     """
 
     header: StreamHeader
@@ -29,6 +30,7 @@ class Stream:
     row: int | None = None
     terminal: Record | None = None
     aborted: bool = False
+    opened: float = field(default_factory=time.monotonic)
 
     def abort(self) -> None:
         """Discard the frames not yet decoded, and decode no more of this stream."""

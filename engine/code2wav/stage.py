@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.code2wav.base import Decoder, PendingBatch
-from engine.code2wav.first_frames import FirstFrames
+from engine.code2wav.early_decoding import EarlyDecoding
 from engine.code2wav.requests import Stream, StreamTable
 from engine.code2wav.schedule import Batch, Progress, Schedule
 from engine.config import Code2WavConfig
@@ -29,7 +29,7 @@ _MAX_IN_FLIGHT = 2
 """Maximum batches in flight: the GPU starts the second one without waiting for the host. Each occupies one of the
 decoder's staging buffers until it is sent."""
 _POLL_S = 0.01
-"""How long to poll for the first frame of a stream before sleeping."""
+"""How long after its announcement to poll for the first frame of a stream."""
 _FEW_STREAMS = 8
 """With more streams, first frames are not polled for and not decoded early: the GPU and the interpreter are busy."""
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Code2WavStage:
     """Runs in one thread until either link is closed.
 
     frames: link from the talker, carries codec frames. audio: link to the engine client, carries audio chunks. Both
-    are attached to ``wakeup``. first_frames: decodes first frames before they arrive; None if nothing does.
+    are attached to ``wakeup``. early: decodes first frames before their codes arrive.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class Code2WavStage:
         frames: Endpoint,
         audio: MultiEndpoint,
         wakeup: Wakeup,
-        first_frames: FirstFrames | None = None,
+        early: EarlyDecoding | None = None,
     ) -> None:
-        self._decoder, self._first_frames = decoder, first_frames
+        self._decoder, self._early = decoder, early
         self._rows = decoder.free_rows
         self._schedule = Schedule.from_config(config, padded=decoder.padded)
         self._frames, self._audio, self._wakeup = frames, audio, wakeup
@@ -81,41 +81,38 @@ class Code2WavStage:
         """
         while self._frames.alive and self._audio.alive:
             self._table.receive()
+            self._send_first_frame()
             self._finish_ended()
-            self._decode_first_frames()
             waiting, now, may_launch = self._waiting_streams(), time.monotonic(), self._may_launch()
             batch = self._schedule.next_batch(waiting, now) if may_launch else None
             if batch is not None:
                 self._launch(batch)
             elif self._in_flight:
                 self._finish_oldest()
-            else:
+            elif not self._launch_first_frame():
                 self._wait(until=self._schedule.next_due(waiting, now) if may_launch else inf)
 
-    def _decode_first_frames(self) -> None:
-        """Send the first frame that was decoded early, once its codes have arrived, and start the next one."""
-        if self._first_frames is None:
-            return
-        stream_id = self._first_frames.arrived()
-        if stream_id is not None:
-            self._send_first_frame(self._first_frames, stream_id)
-        if self._may_launch() and len(self._streams) <= _FEW_STREAMS:
-            self._first_frames.launch(self._streams)
+    def _may_launch(self) -> bool:
+        """Return whether another batch may be launched: no first frame waits on the GPU for its talker step."""
+        return len(self._in_flight) < _MAX_IN_FLIGHT and not (self._early is not None and self._early.in_flight)
 
-    def _send_first_frame(self, first_frames: FirstFrames, stream_id: int) -> None:
+    def _launch_first_frame(self) -> bool:
+        """Start to decode a first frame before its codes arrive, and return whether one was started."""
+        few = len(self._streams) <= _FEW_STREAMS
+        return self._early is not None and few and self._may_launch() and self._early.launch(self._streams)
+
+    def _send_first_frame(self) -> None:
+        """Send the first frame that was decoded early, once its codes have arrived."""
+        if self._early is None or (stream_id := self._early.arrived()) is None:
+            return
         try:
-            batch = first_frames.take()
+            batch = self._early.take()
         except Exception as error:
             self._fail_batch([stream_id], error)
             return
         if batch is not None:
             codes = self._table.next_codes([stream_id], 1)
             self._send(_BatchInFlight({stream_id: self._streams[stream_id]}, codes, batch))
-
-    def _may_launch(self) -> bool:
-        """Return whether another batch may be launched: none waits on the GPU for a talker step to end."""
-        waits = self._first_frames is not None and self._first_frames.in_flight
-        return len(self._in_flight) < _MAX_IN_FLIGHT and not waits
 
     def _finish_ended(self) -> None:
         """Forward the END or FAIL of streams that have nothing left to decode."""
@@ -259,24 +256,26 @@ class Code2WavStage:
 
     def _remove(self, stream_id: int) -> Stream:
         stream = self._table.remove(stream_id)
-        if self._first_frames is not None:
-            self._first_frames.drop(stream)
+        if self._early is not None:
+            self._early.drop(stream)
         if stream.row is not None:
             self._decoder.end(stream.row)
         return stream
 
     def _wait(self, until: float) -> None:
         timeout = None if isinf(until) else max(0.0, until - time.monotonic())
-        self._wakeup.wait_for(self._has_input, timeout, poll=_POLL_S if self._first_frame_due() else 0.0)
+        self._wakeup.wait_for(self._has_input, timeout, poll=self._poll_seconds())
 
-    def _first_frame_due(self) -> bool:
-        """Return whether a stream waits for its first frame, which a talker on a GPU makes within milliseconds.
+    def _poll_seconds(self) -> float:
+        """Return how long to poll for a first frame, which a talker on a GPU makes within milliseconds; 0.0 for none.
 
-        False with many streams, whose steps need the interpreter.
+        With many streams the interpreter is needed for their steps.
         """
         if not self._decoder.padded or len(self._streams) > _FEW_STREAMS:
-            return False
-        return any(not (each.progress.decoded or each.progress.pending) for each in self._streams.values())
+            return 0.0
+        streams = (each for each in self._streams.values() if not (each.progress.decoded or each.progress.pending))
+        opened = max((each.opened for each in streams if not each.aborted), default=0.0)
+        return max(0.0, opened + _POLL_S - time.monotonic())
 
     def _has_input(self) -> bool:
         disconnected = not (self._frames.alive and self._audio.alive)

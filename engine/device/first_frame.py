@@ -1,4 +1,4 @@
-"""Passes the codes of a first frame from the talker to Code2Wav on the GPU, before the host has them."""
+"""Hands the first frame of an utterance from the talker to Code2Wav on the GPU, before the host has its codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from engine.device.streams import Event
 
 
-class DeviceFrame(NamedTuple):
+class FirstFrame(NamedTuple):
     """The first frame of an utterance, which a step in flight samples.
 
     stream: of the utterance. codes: int16 [n, 16] on the device, of which ``row`` is the frame's: valid from ``ready``,
@@ -24,15 +24,10 @@ class DeviceFrame(NamedTuple):
 
 
 @dataclass(slots=True)
-class FirstFrame:
-    """Holds the latest frame. The talker's thread sets it, and Code2Wav's thread takes it.
+class FirstFrameSlot:
+    """Holds the latest first frame. The talker's thread sets it, and Code2Wav's thread reads and clears it.
 
-    A frame may get lost or come too late: Code2Wav then decodes the codes that arrive on the link, as for all others.
+    A frame may get lost or be read too late: Code2Wav then decodes the codes that arrive on the link.
     """
 
-    latest: DeviceFrame | None = None
-
-    def take(self) -> DeviceFrame | None:
-        """Return the latest frame once."""
-        frame, self.latest = self.latest, None
-        return frame
+    frame: FirstFrame | None = None

@@ -91,8 +91,8 @@ class CudaStream(DeviceStream):
 
     @override
     def wait_for(self, event: Event) -> None:
-        if isinstance(event, torch.cuda.Event):
-            self._stream.wait_event(event)
+        assert isinstance(event, torch.cuda.Event)
+        self._stream.wait_event(event)
 
     @override
     def record_event(self, event: Event | None = None) -> Event:

@@ -10,7 +10,7 @@ from engine.checkpoint.architecture import CodecArchitecture
 from engine.code2wav.gpu import GraphedDecoder
 from engine.code2wav.loading import choose_backend, graphed_decoder
 from engine.config import Code2WavConfig
-from engine.device.first_frame import DeviceFrame
+from engine.device.first_frame import FirstFrame
 from engine.kernels.codec_ops import Product, ResidualUnit
 from engine.kernels.codec_products import ProductKernels
 from engine.kernels.codec_tiles import Tile
@@ -81,7 +81,7 @@ def test_a_first_frame_is_decoded_from_the_codes_of_another_stream_that_come_lat
         ready = torch.cuda.Event()
         ready.record()
     row = decoder.begin(None)
-    batch = decoder.launch_first(row, DeviceFrame(1, on_device, 1, ready))
+    batch = decoder.launch_first(row, FirstFrame(1, on_device, 1, ready))
     assert not ready.query()
     assert np.array_equal(to_float32(batch.collect()), truth)
     assert np.array_equal(batch.codes, codes[1])

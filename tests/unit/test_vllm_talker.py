@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engine.config import TalkerConfig
-from engine.device.first_frame import FirstFrame
+from engine.device.first_frame import FirstFrameSlot
 from engine.prompt.builder import NO_TOKEN, Prompt
 from engine.protocol.request import FinishReason
 from engine.talker.base import Sampling
@@ -77,25 +77,25 @@ def run(talker, steps, paused=frozenset()):
     return numbers
 
 
-def test_the_first_frame_of_a_single_utterance_is_passed_on(talker):
-    talker.first_frame = FirstFrame()
+def test_the_first_frame_of_a_single_utterance_is_handed_over(talker):
+    talker.first_frame = FirstFrameSlot()
     talker.admit(1, prompt(3), SAMPLING)
     talker.step(frozenset())
-    frame = talker.first_frame.take()
+    frame = talker.first_frame.frame
     assert (frame.stream, frame.row, frame.ready) == (1, 0, StubCodes.copied)
     talker.step(frozenset())
     talker.admit(2, prompt(3), SAMPLING)
     talker.step(frozenset())
-    frame = talker.first_frame.take()
+    frame = talker.first_frame.frame
     assert (frame.stream, frame.row, int(frame.codes[frame.row][0])) == (2, 1, 0)
 
 
-def test_other_frames_are_not_passed_on(talker):
-    talker.first_frame = FirstFrame()
+def test_other_frames_are_not_handed_over(talker):
+    talker.first_frame = FirstFrameSlot()
     for stream in (1, 2):
         talker.admit(stream, prompt(3), SAMPLING)
     run(talker, 4)
-    assert talker.first_frame.take() is None
+    assert talker.first_frame.frame is None
 
 
 def test_a_paused_stream_gets_the_frame_in_flight_and_then_misses_nothing(talker):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from engine.checkpoint.folder import Checkpoint
 from engine.config import TalkerConfig
-from engine.device.first_frame import DeviceFrame, FirstFrame
+from engine.device.first_frame import FirstFrame, FirstFrameSlot
 from engine.device.streams import Event
 from engine.prompt.builder import Prompt
 from engine.protocol.request import CODEBOOKS, FinishReason
@@ -77,11 +77,10 @@ class VllmTalker:
     While a step runs, the output of the previous one is returned. So a stream that is paused may still have one frame
     in flight.
 
-    first_frame: receives the first frame of an utterance, on the device, when its step is launched; None if nothing
-    takes it.
+    first_frame: the slot for the first frame of an utterance when its step is launched; None if nothing reads it.
     """
 
-    first_frame: FirstFrame | None = None
+    first_frame: FirstFrameSlot | None = None
 
     def __init__(self, core: Core, config: TalkerConfig, *, eos: int) -> None:
         self.context = config.context
@@ -148,7 +147,7 @@ class VllmTalker:
             if batch is not None:
                 codes = self._core.launch(batch)
                 self._in_flight.append((batch, codes))
-                self._pass_first_frame(batch, codes)
+                self._hand_over_first_frame(batch, codes)
             launched = time.monotonic()
             if not self._in_flight or (batch is not None and len(self._in_flight) == 1):
                 self._clock.started(launched)
@@ -167,13 +166,13 @@ class VllmTalker:
         """Shut vLLM down and free the device memory."""
         self._core.close()
 
-    def _pass_first_frame(self, batch: Batch, codes: Codes) -> None:
-        """Pass the frame of a step on that is the first one of exactly one utterance."""
+    def _hand_over_first_frame(self, batch: Batch, codes: Codes) -> None:
+        """Hand over the first frame of a new utterance, if the step begins exactly one."""
         first = np.flatnonzero(batch.prefill[batch.samples])
         if self.first_frame is None or len(first) != 1 or codes.copied is None:
             return
         [stream] = self._scheduler.streams(batch.slots[batch.samples][first])
-        self.first_frame.latest = DeviceFrame(stream, codes.on_device, int(first[0]), codes.copied)
+        self.first_frame.frame = FirstFrame(stream, codes.on_device, int(first[0]), codes.copied)
 
     def _output(self, batch: Batch, codes: NDArray[np.int16]) -> StepOutput:
         """Return the frames and the ends of a step (SPEC 4: the last code of codebook 0 never becomes a frame)."""

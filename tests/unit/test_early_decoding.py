@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from engine.code2wav.first_frames import FirstFrames
+from engine.code2wav.early_decoding import EarlyDecoding
 from engine.code2wav.gpu import GraphedDecoder, captured_sizes
 from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
-from engine.device.first_frame import DeviceFrame, FirstFrame
+from engine.device.first_frame import FirstFrame, FirstFrameSlot
 from engine.device.streams import HostStream
 from engine.models.code2wav_gpu import RowWeights
 from engine.protocol.messages import StreamHeader
@@ -85,7 +85,7 @@ class Pipeline:
     """Code2Wav's stage between the talker's end of the frames link and the client's end of the audio link."""
 
     def __init__(self, decoder):
-        self.decoder, self.first_frame = decoder, FirstFrame()
+        self.decoder, self.slot = decoder, FirstFrameSlot()
         talker, own_frames = pair(window=8)
         own_audio, client = pair(window=8)
         self.wakeup = wakeup = CountingWakeup()
@@ -96,7 +96,7 @@ class Pipeline:
             frames=self._own[0],
             audio=self._own[1],
             wakeup=wakeup,
-            first_frames=FirstFrames(decoder, self.first_frame),
+            early=EarlyDecoding(decoder, self.slot),
         )
         self._thread = threading.Thread(target=stage.run)
         self._thread.start()
@@ -105,7 +105,7 @@ class Pipeline:
     def begin(self, stream, codes, header=None):
         """Begin a stream whose step samples ``codes`` [16] on the device."""
         on_device = torch.from_numpy(np.stack([np.zeros_like(codes), codes]))
-        self.first_frame.latest = DeviceFrame(stream, on_device, 1, Step())
+        self.slot.frame = FirstFrame(stream, on_device, 1, Step())
         self.frames.open(stream, (header or StreamHeader(True)).to_bytes())
 
     def send(self, stream, codes):
@@ -210,6 +210,29 @@ def test_code2wav_sleeps_while_a_first_frame_is_in_flight_and_other_streams_are_
         pipeline.end_of(probe)
     assert pipeline.wakeup.waits < 100
     pipeline.send(1, codes[0])
+    for stream in (1, 2):
+        assert_spoken(pipeline.chunks(stream), codes[stream - 1], truth[stream - 1])
+
+
+def test_a_stream_of_one_frame_ends_although_its_end_arrives_with_the_frame(pipeline, speech):
+    codes, truth = speech
+    pipeline.begin(1, codes[0, 0])
+    assert pipeline.decoder.launched.wait(TIMEOUT)
+    with pipeline.wakeup.lock:  # the stage receives both at once
+        pipeline.send(1, codes[0, :1])
+    assert_spoken(pipeline.chunks(1), codes[0, :1], truth[0, :1920])
+
+
+def test_chunks_that_are_due_are_decoded_before_another_first_frame(pipeline, speech):
+    codes, truth = speech
+    pipeline.frames.open(2, StreamHeader(True).to_bytes())
+    with pipeline.wakeup.lock:
+        pipeline.frames.send_rows([2], codes[1, 0].tobytes())
+        pipeline.begin(1, codes[0, 0])
+    pipeline.wait_for_chunk()
+    assert pipeline.decoder.launched.wait(TIMEOUT)
+    pipeline.send(1, codes[0])
+    pipeline.send(2, codes[1, 1:])
     for stream in (1, 2):
         assert_spoken(pipeline.chunks(stream), codes[stream - 1], truth[stream - 1])
 
