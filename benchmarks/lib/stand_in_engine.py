@@ -99,6 +99,9 @@ class _PendingCodes:
     def done(self) -> bool:
         return time.monotonic() >= self.moment
 
+    def first_frame(self, stream: int, row: int) -> None:
+        return None
+
     def collect(self) -> NDArray[np.int16]:
         self.collected = True
         time.sleep(max(0.0, self.moment - time.monotonic()))

@@ -16,6 +16,7 @@ from vllm.config.compilation import CUDAGraphMode
 from vllm.forward_context import set_forward_context
 from vllm.v1.attention.backend import CommonAttentionMetadata
 
+from engine.device.first_frame import FirstFrame
 from engine.prompt.builder import NO_TOKEN
 from engine.protocol.request import CODEBOOKS
 from engine.talker.fused.layers import MAX_POSITIONS
@@ -34,25 +35,29 @@ _CODE_BUFFERS = 3
 class PendingCodes:
     """The codes of a step in flight.
 
-    on_device: int16 [n, 16], which the next step overwrites. copied: the event after their copy to the host; None if
-    the step is done.
+    codes: on the host once ``copied`` has passed, an event after their copy; None if the step has ended. on_device:
+    int16 [n, 16], which the next step overwrites.
     """
 
     def __init__(self, codes: Tensor, on_device: Tensor, copied: torch.cuda.Event | None) -> None:
-        self._codes, self.on_device, self.copied = codes, on_device, copied
+        self._codes, self._on_device, self._copied = codes, on_device, copied
+
+    def first_frame(self, stream: int, row: int) -> FirstFrame | None:
+        """Return a row of the codes on the device as the first frame of a stream; None if the step has ended."""
+        return None if self._copied is None else FirstFrame(stream, self._on_device, row, self._copied)
 
     @property
     def done(self) -> bool:
         """Whether the step has ended, so that ``collect`` returns at once."""
-        return self.copied is None or self.copied.query()
+        return self._copied is None or self._copied.query()
 
     def collect(self) -> NDArray[np.int16]:
         """Wait for the step. Return its codes int16 [n, 16], one row for each utterance that samples.
 
         The array is overwritten by the third step after it.
         """
-        if self.copied is not None:
-            self.copied.synchronize()
+        if self._copied is not None:
+            self._copied.synchronize()
         return self._codes.numpy()
 
 

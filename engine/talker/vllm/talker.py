@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from engine.checkpoint.folder import Checkpoint
 from engine.config import TalkerConfig
 from engine.device.first_frame import FirstFrame, FirstFrameSlot
-from engine.device.streams import Event
 from engine.prompt.builder import Prompt
 from engine.protocol.request import CODEBOOKS, FinishReason
 from engine.talker.base import Sampling, StepOutput
@@ -41,13 +39,8 @@ class Codes(Protocol):
     def done(self) -> bool:
         """Whether the step has ended, so that ``collect`` returns at once."""
 
-    @property
-    def on_device(self) -> Tensor:
-        """The codes on the device, which the next step overwrites."""
-
-    @property
-    def copied(self) -> Event | None:
-        """The event after the copy of the codes to the host; None if the step is done."""
+    def first_frame(self, stream: int, row: int) -> FirstFrame | None:
+        """Return a row of the codes on the device as the first frame of a stream; None if the step has ended."""
 
     def collect(self) -> NDArray[np.int16]:
         """Wait for the step; return codes [n, 16], one row for each utterance of the batch that samples."""
@@ -169,10 +162,9 @@ class VllmTalker:
     def _hand_over_first_frame(self, batch: Batch, codes: Codes) -> None:
         """Hand over the first frame of a new utterance, if the step begins exactly one."""
         first = np.flatnonzero(batch.prefill[batch.samples])
-        if self.first_frame is None or len(first) != 1 or codes.copied is None:
-            return
-        [stream] = self._scheduler.streams(batch.slots[batch.samples][first])
-        self.first_frame.frame = FirstFrame(stream, codes.on_device, int(first[0]), codes.copied)
+        if self.first_frame is not None and len(first) == 1:
+            [stream] = self._scheduler.streams(batch.slots[batch.samples][first])
+            self.first_frame.frame = codes.first_frame(stream, int(first[0]))
 
     def _output(self, batch: Batch, codes: NDArray[np.int16]) -> StepOutput:
         """Return the frames and the ends of a step (SPEC 4: the last code of codebook 0 never becomes a frame)."""
