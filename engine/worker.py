@@ -101,8 +101,8 @@ def run(config: EngineConfig, requests: MultiEndpoint, audio: MultiSide, request
             with precompiling(config) if runs_on_vllm(config, device) else nullcontext():
                 import_ahead(config, device)
         unused.clear()  # launch.start takes ownership of both sides, even if it fails
-        first_frame = FirstFrameSlot() if in_thread and device.type == "cuda" else None
-        join_code2wav = launch.start(config, code2wav_side, audio, compute, first_frame)
+        first_frame_slot = FirstFrameSlot() if in_thread and device.type == "cuda" else None
+        join_code2wav = launch.start(config, code2wav_side, audio, compute, first_frame_slot)
         if not in_thread:
             import_ahead(config, device)
         if memory is not None:
@@ -111,7 +111,7 @@ def run(config: EngineConfig, requests: MultiEndpoint, audio: MultiSide, request
             memory.record("Code2Wav")
         talker, reader, info = _load(checkpoint, config, device, memory, plan, compute, requests)
         if isinstance(talker, VllmTalker):
-            talker.first_frame = first_frame
+            talker.first_frame_slot = first_frame_slot
         if memory is None:
             launch.await_ready(frames, wakeup, config.load_seconds)
     except EngineError as error:

@@ -58,9 +58,7 @@ class EarlyDecoding:
         try:
             batch = self._decoder.launch_first(row, frame)
         except Exception:
-            _log.exception(
-                "first frames are not decoded early any more: launching that of stream %d failed", frame.stream
-            )
+            _log.exception("early decoding of first frames is disabled: its launch failed for stream %d", frame.stream)
             self._failed = True
             self._decoder.end(row)
             return False

@@ -152,7 +152,7 @@ class GraphedDecoder(Decoder):
     def launch_first(self, row: int, frame: FirstFrame) -> PendingFirstFrame:
         """Start decoding the first frame of the stream in ``row`` as soon as its codes are on the device.
 
-        Until then, batches that are launched later wait, too. It counts as a batch in flight.
+        Batches that are launched later wait for it. It counts as a batch in flight.
         """
         staging, codes = self._staging[0], slice(self._codes_offset, self._codes_offset + CODEBOOKS)
         staging.inputs[0] = row

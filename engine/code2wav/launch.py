@@ -35,11 +35,11 @@ def start(
     frames: Side,
     audio: MultiSide,
     compute: ComputeThread | None = None,
-    first_frame: FirstFrameSlot | None = None,
+    first_frame_slot: FirstFrameSlot | None = None,
 ) -> Callable[[], None]:
     """Start stage 2 on its sides of the two links. Return a function that waits until stage 2 has ended.
 
-    compute: the thread to compute in, for ``placement: thread``. first_frame: the slot in which the talker
+    compute: the thread to compute in, for ``placement: thread``. first_frame_slot: where the talker
     hands over first frames, for a GPU and the same placement.
 
     Stage 2 ends when either link is closed. The returned function waits up to ``_EXIT_TIMEOUT_S`` seconds, then kills a
@@ -48,7 +48,7 @@ def start(
     """
     if config.code2wav.placement == "thread":
         thread = threading.Thread(
-            target=serve, args=(config, frames, audio, compute, first_frame), name="code2wav", daemon=True
+            target=serve, args=(config, frames, audio, compute, first_frame_slot), name="code2wav", daemon=True
         )
         try:
             thread.start()
@@ -72,14 +72,14 @@ def serve(
     frames_side: Side,
     audio_side: MultiSide,
     compute: ComputeThread | None = None,
-    first_frame: FirstFrameSlot | None = None,
+    first_frame_slot: FirstFrameSlot | None = None,
 ) -> None:
     """Load stage 2, report the result on stream READY of the frames link, and run until either link is closed."""
     wakeup = Wakeup()
     with frames_side.attach(wakeup) as frames, audio_side.attach(wakeup) as audio:
         try:
             frames.open(READY)
-            _run(config, frames, audio, wakeup, compute, first_frame)
+            _run(config, frames, audio, wakeup, compute, first_frame_slot)
         except LinkClosed:
             _log.debug("a link of Code2Wav was closed")
         except Exception:
@@ -92,7 +92,7 @@ def _run(
     audio: MultiEndpoint,
     wakeup: Wakeup,
     compute: ComputeThread | None,
-    first_frame: FirstFrameSlot | None,
+    first_frame_slot: FirstFrameSlot | None,
 ) -> None:
     try:
         decoder = load_decoder(config, compute)
@@ -107,8 +107,8 @@ def _run(
         freeze_gc()
         frames.end(READY)
         early = None
-        if first_frame is not None and isinstance(decoder, GraphedDecoder) and config.code2wav.first_frames == 1:
-            early = EarlyDecoding(decoder, first_frame)
+        if first_frame_slot is not None and isinstance(decoder, GraphedDecoder) and config.code2wav.first_frames == 1:
+            early = EarlyDecoding(decoder, first_frame_slot)
         Code2WavStage(decoder, config.code2wav, frames=frames, audio=audio, wakeup=wakeup, early=early).run()
 
 

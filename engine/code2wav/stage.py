@@ -89,17 +89,17 @@ class Code2WavStage:
                 self._launch(batch)
             elif self._in_flight:
                 self._finish_oldest()
-            elif not self._launch_first_frame():
+            elif not (may_launch and self._launch_first_frame()):
                 self._wait(until=self._schedule.next_due(waiting, now) if may_launch else inf)
 
     def _may_launch(self) -> bool:
-        """Return whether another batch may be launched: no first frame waits on the GPU for its talker step."""
+        """Return whether a staging buffer is free, and no first frame waits on the GPU for its talker step."""
         return len(self._in_flight) < _MAX_IN_FLIGHT and not (self._early is not None and self._early.in_flight)
 
     def _launch_first_frame(self) -> bool:
         """Start to decode a first frame before its codes arrive, and return whether one was started."""
         few = len(self._streams) <= _FEW_STREAMS
-        return self._early is not None and few and self._may_launch() and self._early.launch(self._streams)
+        return self._early is not None and few and self._early.launch(self._streams)
 
     def _send_first_frame(self) -> None:
         """Send the first frame that was decoded early, once its codes have arrived."""
@@ -267,9 +267,9 @@ class Code2WavStage:
         self._wakeup.wait_for(self._has_input, timeout, poll=self._poll_seconds())
 
     def _poll_seconds(self) -> float:
-        """Return how long to poll for a first frame, which a talker on a GPU makes within milliseconds; 0.0 for none.
+        """Return how long to poll for the first frame of a stream; 0.0 if none is expected within milliseconds.
 
-        With many streams the interpreter is needed for their steps.
+        With many streams there is no polling, because their steps need the interpreter.
         """
         if not self._decoder.padded or len(self._streams) > _FEW_STREAMS:
             return 0.0

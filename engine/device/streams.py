@@ -41,7 +41,10 @@ class DeviceStream(Protocol):
         """
 
     def wait_for(self, event: Event) -> None:
-        """Let the work submitted from now on wait for ``event``, which may be of another stream. Returns at once."""
+        """Make work that is submitted from now on wait for ``event``, which may be of another stream.
+
+        On a GPU this returns at once.
+        """
 
     def record_event(self, event: Event | None = None) -> Event:
         """Return an event after all work submitted so far. event: one that has passed, which is used again."""

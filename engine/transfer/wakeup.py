@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from engine.transfer.memory import CACHE_LINE, WORD, Fence
 
 _POLL_PAUSE_S: Final = 20e-6
-"""Linux adds the timer slack of the thread, 50 us."""
+"""Pause between two checks of a polling waiter. Linux adds 50 us, the timer slack of a thread."""
 
 
 class WakeupSource(Protocol):
@@ -57,7 +57,8 @@ class Wakeup:
         ``notify``. Endpoints attached to another ``Wakeup`` cannot wake this waiter.
 
         poll: seconds for which the predicate is checked about every 70 us before the thread sleeps, for a change that
-        is due within milliseconds. Waking a thread takes some 60 us on an idle GPU host, and a ring wakes two.
+        is due within milliseconds. On an idle GPU host, waking a thread takes some 60 us, and a ring wakes the
+        listener's thread before this one.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         polls_until = time.monotonic() + poll if deadline is None else min(deadline, time.monotonic() + poll)

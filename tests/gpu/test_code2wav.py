@@ -70,7 +70,7 @@ def test_streaming_matches_the_reference(streams, cuts):
     assert decibels(decoded, samples[np.arange(streams) % 2]) > FLOAT16_DB
 
 
-def test_a_first_frame_is_decoded_from_the_codes_of_another_stream_that_come_later():
+def test_a_first_frame_is_decoded_from_codes_that_another_cuda_stream_writes_later():
     codes, decoder = random_codes(PUBLISHED, 2, 1, seed=2)[:, 0], graphed()
     on_device, step = torch.zeros(2, CODEBOOKS, dtype=torch.int16, device=DEVICE), torch.cuda.Stream()
     truth = decode_streams(decoder, codes[1:, None])

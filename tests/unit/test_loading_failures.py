@@ -37,7 +37,7 @@ def on_a_gpu(monkeypatch, checkpoints):
     monkeypatch.setattr(engine.worker, "choose_device", lambda config: torch.device("cuda"))
     monkeypatch.setattr(engine.worker, "GpuMemory", FakeGpuMemory)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (GIB, 140 * GIB))
-    monkeypatch.setattr(launch, "start", lambda *_: lambda: None)
+    monkeypatch.setattr(launch, "start", lambda config, frames, audio, compute, first_frame_slot: lambda: None)
     monkeypatch.setattr(launch, "await_ready", lambda frames, wakeup, timeout: None)
 
     def start(placement="thread", gpu=None):

@@ -81,22 +81,22 @@ def run(talker, steps, paused=frozenset()):
 
 
 def test_the_first_frame_of_a_single_utterance_is_handed_over(talker):
-    talker.first_frame = FirstFrameSlot()
+    talker.first_frame_slot = FirstFrameSlot()
     talker.admit(1, prompt(3), SAMPLING)
     talker.step(frozenset())
-    assert talker.first_frame.frame == (1, 0)
+    assert talker.first_frame_slot.frame == (1, 0)
     talker.step(frozenset())
     talker.admit(2, prompt(3), SAMPLING)
     talker.step(frozenset())
-    assert talker.first_frame.frame == (2, 0)
+    assert talker.first_frame_slot.frame == (2, 0)
 
 
 def test_other_frames_are_not_handed_over(talker):
-    talker.first_frame = FirstFrameSlot()
+    talker.first_frame_slot = FirstFrameSlot()
     for stream in (1, 2):
         talker.admit(stream, prompt(3), SAMPLING)
     run(talker, 4)
-    assert talker.first_frame.frame is None
+    assert talker.first_frame_slot.frame is None
 
 
 def test_a_paused_stream_gets_the_frame_in_flight_and_then_misses_nothing(talker):

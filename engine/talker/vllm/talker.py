@@ -70,10 +70,11 @@ class VllmTalker:
     While a step runs, the output of the previous one is returned. So a stream that is paused may still have one frame
     in flight.
 
-    first_frame: the slot for the first frame of an utterance when its step is launched; None if nothing reads it.
+    first_frame_slot: where the first frame of an utterance is handed over when its step is launched; None if nothing
+    reads it.
     """
 
-    first_frame: FirstFrameSlot | None = None
+    first_frame_slot: FirstFrameSlot | None = None
 
     def __init__(self, core: Core, config: TalkerConfig, *, eos: int) -> None:
         self.context = config.context
@@ -161,10 +162,12 @@ class VllmTalker:
 
     def _hand_over_first_frame(self, batch: Batch, codes: Codes) -> None:
         """Hand over the first frame of a new utterance, if the step begins exactly one."""
+        if self.first_frame_slot is None:
+            return
         first = np.flatnonzero(batch.prefill[batch.samples])
-        if self.first_frame is not None and len(first) == 1:
+        if len(first) == 1:
             [stream] = self._scheduler.streams(batch.slots[batch.samples][first])
-            self.first_frame.frame = codes.first_frame(stream, int(first[0]))
+            self.first_frame_slot.frame = codes.first_frame(stream, int(first[0]))
 
     def _output(self, batch: Batch, codes: NDArray[np.int16]) -> StepOutput:
         """Return the frames and the ends of a step (SPEC 4: the last code of codebook 0 never becomes a frame)."""

@@ -83,7 +83,7 @@ _COUNTRY = lazy(
     rf"|{_TECHNOLOGY}|\bWHO(?= (?:WARNS|URGES|DECLARES|CONFIRMS|RECOMMENDS|APPROVES|CHIEF|OFFICIALS?|REPORT)\b)"
     r"|(?<!TRUST )(?<!BELIEVE )(?<!FAITH )(?<!JOIN )\bIN US(?= [A-Z]{3})"
 )
-"""The country, not the pronoun, in a line of capitals: "US TROOPS", "THE US", "EU, US AGREE"."""
+"""Letters that could be a word, in a line of capitals: the country in "US TROOPS" and "EU, US AGREE", "WHO WARNS"."""
 _TEST = r"""
     (?:(?<=\b[Tt]he[ ])|(?<=\b[Mm]y[ ])|(?<=\b[Hh]er[ ])|(?<=\b[Hh]is[ ])|(?<=\b[Yy]our[ ]))SATs?(?![\w'\-]|[ ]nav\b)
   | (?<![\w'\-])SAT(?=[ ](?:and|or|&)[ ](?:the[ ])?ACT\b)

@@ -127,7 +127,7 @@ def _certain_day(match: re.Match[str]) -> str:
 
 
 def _last_day(match: re.Match[str]) -> str:
-    """Return the day after a word in lower case: "Couple Wed" is a headline, and "the Sun" shines."""
+    """Return the day after a word in lower case. "Couple Wed" in a headline and "the Sun" are no days."""
     is_day = _WORD_BEFORE_DAY.search(match.string, max(0, match.start() - 24), match.start())
     return day_name(match["day"]) if is_day else match[0]
 
