@@ -1,7 +1,10 @@
-"""Compiles the GPU kernels of an engine into their caches: ``python -m engine.precompile CONFIG PARENT_PID``.
+"""Compiles the GPU kernels of an engine into their caches.
 
-The engine runs it as a process of its own while it imports vLLM, which takes as long and holds the interpreter lock. It
-loads no weights. What it does not compile, the engine compiles later.
+    python -m engine.precompile CONFIG PARENT_PID INDEX NUMBER
+
+The engine runs up to ``_MAX_PROCESSES`` of these processes while it imports vLLM, which takes as long and holds the
+interpreter lock. Triton also holds that lock for most of a compilation, so each process compiles a share of the
+kernels. They load no weights. What they do not compile, the engine compiles later.
 """
 
 from __future__ import annotations
@@ -25,10 +28,13 @@ from engine.kernels.codec_units import UnitKernels
 from engine.kernels.codec_units import compilations as codec_compilations
 from engine.kernels.triton_launch import CompileOnly
 from engine.system.cache_folder import cache_folder
+from engine.system.cores import available_cores
 from engine.system.process import exit_immediately, prepare_process
 from engine.talker.fused.compilations import compile_triton_kernels, talker_compilations
 from engine.talker.gpu_step.graphs import batch_sizes
 
+_MAX_PROCESSES = 6
+_CORES_PER_PROCESS = 2
 _WAIT_S = 60.0
 _KILL_S = 5.0
 _log = logging.getLogger(__name__)
@@ -36,57 +42,72 @@ _log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def precompiling(config: EngineConfig) -> Iterator[None]:
-    """Compile the kernels in another process during the ``with`` block, and wait for it at the end of the block.
+    """Compile the kernels in other processes during the ``with`` block, and wait for them at the end of the block.
 
-    The process is killed when the block raises, or ``_WAIT_S`` seconds after its end. Without a cache, nothing is
-    compiled. Call it in the main thread (``die_with_parent``).
+    They are killed when the block raises, or ``_WAIT_S`` seconds after its end. Without a cache, nothing is compiled.
+    Call it in the main thread (``die_with_parent``).
     """
     if cache_folder() is None:
         yield
         return
-    command = [sys.executable, "-m", "engine.precompile", config.model_dump_json(), str(os.getpid())]
-    try:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-    except OSError as error:
-        _log.info("kernels are not compiled ahead: %s", error)
-        yield
-        return
+    started, processes = time.monotonic(), _start(config)
     try:
         yield
-        _wait(process)
+        deadline = time.monotonic() + _WAIT_S
+        for process in processes:
+            _wait(process, deadline)
+        _log.info(
+            "%d processes compiled kernels, or found them in the caches; done after %.1f s",
+            len(processes),
+            time.monotonic() - started,
+        )
     finally:
-        process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):  # a process can be stuck in the driver
-            process.wait(_KILL_S)
+        for process in processes:
+            process.kill()
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):  # a process can be stuck in the driver
+                process.wait(_KILL_S)
 
 
-def _wait(process: subprocess.Popen[bytes]) -> None:
+def _start(config: EngineConfig) -> list[subprocess.Popen[bytes]]:
+    """Start the processes. Fewer than intended, or none, if they cannot be started."""
+    number = min(_MAX_PROCESSES, max(1, available_cores() // _CORES_PER_PROCESS))
+    command = [sys.executable, "-m", "engine.precompile", config.model_dump_json(), str(os.getpid())]
+    processes = []
     try:
-        if process.wait(_WAIT_S):
-            _log.info("the process that compiles kernels ahead ended with status %d", process.returncode)
+        for index in range(number):
+            processes.append(subprocess.Popen([*command, str(index), str(number)], stdin=subprocess.DEVNULL))
+    except OSError as error:
+        _log.info("not all kernels are compiled ahead: %s", error)
+    return processes
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float) -> None:
+    try:
+        if process.wait(max(0.0, deadline - time.monotonic())):
+            _log.info("a process that compiles kernels ahead ended with status %d", process.returncode)
     except subprocess.TimeoutExpired:
-        _log.info("the process that compiles kernels ahead is not done after another %.0f s", _WAIT_S)
+        _log.info("a process that compiles kernels ahead is not done after another %.0f s", _WAIT_S)
 
 
 def main() -> None:
-    """Compile the kernels that the engine with this configuration needs."""
-    config_json, parent = sys.argv[1:]
+    """Compile a share of the kernels that the engine with this configuration needs."""
+    config_json, parent, index, number = sys.argv[1:]
     config = EngineConfig.model_validate_json(config_json)
     prepare_process(config.log_format, int(parent))
-    started = time.monotonic()
     try:
-        compile_ahead(open_checkpoint(config.model), config, choose_device(config))
+        compile_ahead(open_checkpoint(config.model), config, choose_device(config), (int(index), int(number)))
     except Exception as error:
         _log.info("not all kernels are compiled ahead: %s", error)
-    else:
-        _log.info("compiled kernels ahead, or found them in the caches, in %.1f s", time.monotonic() - started)
 
 
-def compile_ahead(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> None:
-    """Compile the kernels of Code2Wav and of a talker in bfloat16, in that order.
+def compile_ahead(
+    checkpoint: Checkpoint, config: EngineConfig, device: torch.device, share: tuple[int, int] = (0, 1)
+) -> None:
+    """Compile a share of the kernels of Code2Wav and of a talker in bfloat16, in that order.
 
     Of the talker: the sampler of codebook 0, and on Hopper the layers and the code predictor for up to
-    ``batched.MAX_ROWS`` rows, not in fp8. Raises the first error of the compilers.
+    ``batched.MAX_ROWS`` rows, not in fp8. share: see ``CompileOnly``. Raises the first error of the compilers.
     """
     backend = choose_backend(config.code2wav, config.code2wav_streams, device, checkpoint.codec.decoder)
     talker, slots = checkpoint.model.talker, config.talker.slots
@@ -98,12 +119,15 @@ def compile_ahead(checkpoint: Checkpoint, config: EngineConfig, device: torch.de
         compilations += codec_compilations()
         if bfloat16:
             compilations += talker_compilations(talker, batch_sizes(slots, single=reproducible), layers=layers)
+    index, number = share
+    compilations = compilations[index::number]
     with ThreadPoolExecutor(len(compilations) or 1) as pool:
         compiling = [pool.submit(each) for each in compilations]
         if backend.graphed:
-            compile_kernels(checkpoint.codec, backend.dtype, backend.sizes, shared_bytes(device), load=True)
+            shared = shared_bytes(device)
+            compile_kernels(checkpoint.codec, backend.dtype, backend.sizes, shared, load=True, share=share)
             if bfloat16:
-                with ThreadPoolExecutor() as triton_pool, CompileOnly(triton_pool, load=True) as launch:
+                with ThreadPoolExecutor() as triton_pool, CompileOnly(triton_pool, load=True, share=share) as launch:
                     compile_triton_kernels(talker, slots, launch, layers=layers)
         for each in compiling:
             each.result()

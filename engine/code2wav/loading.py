@@ -60,32 +60,38 @@ def compile_kernels(
     shared: int = H200_SHARED_BYTES,
     *,
     load: bool = False,
+    share: tuple[int, int] = (0, 1),
 ) -> None:
     """Compile the kernels for batches of (streams, frames), in parallel.
 
-    Uses meta tensors and, without ``load``, no GPU memory. shared: see ``TritonOps``. load: see ``CompileOnly``.
+    Without ``load``, it uses no GPU memory. shared: see ``TritonOps``. load, share: see ``CompileOnly``.
     """
     from engine.kernels.codec_triton import TritonOps
 
-    started = time.monotonic()
-    weights = _meta_weights(codec, dtype)
+    weights = _zero_weights(codec, dtype)
     memory, threads = StreamMemory(weights, 1), min(_MAX_THREADS, available_cores())
-    with ThreadPoolExecutor(threads) as pool, CompileOnly(pool, load=load) as launch, torch.inference_mode():
+    with (
+        ThreadPoolExecutor(threads) as pool,
+        CompileOnly(pool, load=load, share=share) as launch,
+        torch.inference_mode(),
+    ):
         decoder = RowDecoder(weights, TritonOps(launch, shared))
         for size in sizes:
             _decode(decoder, weights, memory, *size)
-    _log.info("compiled Code2Wav's kernels, or found them in Triton's cache, in %.1f s", time.monotonic() - started)
 
 
-def _meta_weights(codec: CodecArchitecture, dtype: torch.dtype) -> RowWeights:
-    """Return the weights as meta tensors: shapes and dtypes without values."""
+def _zero_weights(codec: CodecArchitecture, dtype: torch.dtype) -> RowWeights:
+    """Return weights of zeros on the CPU.
+
+    The first arithmetic with meta tensors would import torch._dynamo, which takes seconds.
+    """
     prefix = "decoder."
     tensors = {
-        name.removeprefix(prefix): torch.empty(shape, device=_META)
+        name.removeprefix(prefix): torch.zeros(()).expand(shape)
         for name, shape in codec_shapes(codec).items()
         if name.startswith(prefix)
     }
-    return RowWeights(tensors, codec.decoder, device=_META, dtype=dtype)
+    return RowWeights(tensors, codec.decoder, device=torch.device("cpu"), dtype=dtype)
 
 
 def _decode(decoder: RowDecoder, weights: RowWeights, memory: StreamMemory, streams: int, frames: int) -> None:
@@ -214,8 +220,9 @@ def graphed_decoder(
     """
     from engine.kernels.codec_triton import TritonOps
 
-    shared = shared_bytes(device)
+    shared, started = shared_bytes(device), time.monotonic()
     compile_kernels(codec, backend.dtype, backend.sizes, shared)
+    _log.info("compiled Code2Wav's kernels, or found them in Triton's cache, in %.1f s", time.monotonic() - started)
     device_stream = CudaStream(device, blocking=available_cores() < _MIN_SPIN_CORES, high_priority=True)
     with device_stream.context():
         weights = RowWeights(tensors, codec.decoder, device=device, dtype=backend.dtype)

@@ -98,7 +98,7 @@ class Ops(Protocol):
 
         residual: [streams, n, channels]. raw: receives the sum before the activation. act: receives it after.
         """
-        y = torch.empty_like(residual)
+        y = residual.new_empty(residual.shape)
         self.product(x, unit.wide, act=y)
         self.product(y, unit.narrow, residual=residual, raw=raw, act=act)
 

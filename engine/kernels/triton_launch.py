@@ -25,17 +25,18 @@ def run(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -
 
 
 class CompileOnly:
-    """A ``Launch`` that compiles each kernel variant once and runs nothing. Its tensors may be meta tensors.
+    """A ``Launch`` that compiles each kernel variant once and runs nothing. Its tensors may be on any device.
 
     Used as a context, at the end of which all are compiled. Kernels are compiled in the threads of ``pool``, but one
     after another where Triton is too old. A kernel that cannot be compiled in them is left to its first use.
 
     load: also load the kernels on the GPU, for which Triton compiles a C function that launches them, with the system's
     C compiler. At the end of the context, raises the first error of a kernel; the others are loaded nevertheless.
+    share: (index, number) of this process among those that make the same launches. Each compiles its share of them.
     """
 
-    def __init__(self, pool: Executor, *, load: bool = False) -> None:
-        self._pool, self._loads = pool, load
+    def __init__(self, pool: Executor, *, load: bool = False, share: tuple[int, int] = (0, 1)) -> None:
+        self._pool, self._loads, self._share = pool, load, share
         self._kernels: dict[tuple[object, ...], Any] = {}
 
     def __enter__(self) -> Self:
@@ -60,12 +61,15 @@ class CompileOnly:
     def __call__(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
         """Compile the kernel unless this variant is compiled."""
         variant = (id(kernel), *map(_variant, arguments), *constants.values())
-        if variant not in self._kernels:
-            self._kernels[variant] = kernel.warmup(*arguments, grid=grid, **constants)
+        if variant in self._kernels:
+            return
+        index, number = self._share
+        mine = len(self._kernels) % number == index
+        self._kernels[variant] = kernel.warmup(*arguments, grid=grid, **constants) if mine else None
 
 
 def _load(kernel: Any) -> None:
-    """Load a kernel that was compiled, or that is a future of Triton. Triton's interpreter returns None."""
+    """Load a kernel that was compiled, or that is a future of Triton. None: another process's, or interpreted."""
     compiled = kernel.result() if hasattr(kernel, "result") else kernel
     if compiled is not None:
         _ = compiled.run  # loads the kernel, and compiles its launcher

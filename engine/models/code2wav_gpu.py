@@ -280,7 +280,7 @@ class RowDecoder:
             y = ops.depthwise_norm(workspace.buffers[at], upsampler.depthwise, upsampler.bias, upsampler.norm, 1e-6)
             wide = y.new_empty((*y.shape[:2], upsampler.widen.matrix.shape[1]))
             ops.product(y, upsampler.widen, act=wide)
-            output = workspace.new_columns(at + 1) if upsampler is weights.upsamplers[-1] else torch.empty_like(y)
+            output = workspace.new_columns(at + 1) if upsampler is weights.upsamplers[-1] else y.new_empty(y.shape)
             ops.product(wide, upsampler.narrow, residual=workspace.new_columns(at), raw=output)
             x, at = output, at + 1
         ops.product(workspace.buffers[at], weights.first, act=workspace.new_columns(at + 1))
@@ -299,7 +299,7 @@ class RowDecoder:
         x = x.view(streams, columns * block.rate, -1)
         for unit in block.units:
             at += 1
-            next_x = torch.empty_like(x) if unit is not block.units[-1] else None
+            next_x = x.new_empty(x.shape) if unit is not block.units[-1] else None
             ops.residual_unit(workspace.buffers[at], unit, residual=x, raw=next_x, act=workspace.new_columns(at + 1))
             x = x if next_x is None else next_x
         return at + 1

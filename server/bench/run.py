@@ -12,8 +12,8 @@ from server.bench.realtime_client import BYTES_PER_SAMPLE, Player
 from server.bench.trace import Trace
 from server.bench.workload import Closed, Load, Open, RealtimeClients, Workload
 
-_THREAD_SLEEP_SECONDS = 0.005
-"""A thread sleeps the last seconds before a deadline, because the event loop's timers are up to 1 ms late."""
+_POLL_SECONDS = 0.002
+"""The event loop polls for the last seconds before a deadline, because its timers are up to 1 ms late."""
 _RETRY_SECONDS = 1.0
 """Seconds after which a real-time client retries a request that returned no audio."""
 
@@ -122,7 +122,7 @@ def _playback_end(trace: Trace) -> float:
 
 
 async def _sleep_until(deadline: float) -> None:
-    if (left := deadline - time.perf_counter()) > _THREAD_SLEEP_SECONDS:
-        await asyncio.sleep(left - _THREAD_SLEEP_SECONDS)
-    if (left := deadline - time.perf_counter()) > 0:
-        await asyncio.to_thread(time.sleep, left)
+    if (left := deadline - time.perf_counter()) > _POLL_SECONDS:
+        await asyncio.sleep(left - _POLL_SECONDS)
+    while time.perf_counter() < deadline:  # noqa: ASYNC110 - a timer would be late
+        await asyncio.sleep(0)

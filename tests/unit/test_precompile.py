@@ -71,6 +71,14 @@ def test_a_timeout_of_the_engine_itself_is_not_swallowed(started, endless):
     assert started[0].returncode < 0
 
 
+def test_several_processes_share_the_kernels_on_a_machine_with_many_cores(started, endless, monkeypatch):
+    monkeypatch.setattr(precompile, "available_cores", lambda: 32)
+    with pytest.raises(ImportError), precompiling(MISSING):
+        raise ImportError
+    assert [process.args[-2:] for process in started] == [[str(index), "6"] for index in range(6)]
+    assert all(process.returncode < 0 for process in started)
+
+
 def test_nothing_is_compiled_without_a_cache(started, monkeypatch):
     monkeypatch.setattr(precompile, "cache_folder", lambda: None)
     with precompiling(MISSING):

@@ -71,6 +71,18 @@ def test_each_variant_is_compiled_once(pool):
     assert len(kernel.variants) == 4
 
 
+def test_processes_that_share_the_kernels_compile_each_variant_in_one_of_them(pool):
+    arguments = (FLOATS, INTEGERS, 16, 5, FLOATS)
+    shares = []
+    for index in range(3):
+        kernel = Kernel(*(Compiled() for _ in arguments))
+        with CompileOnly(pool, load=True, share=(index, 3)) as launch:
+            for argument in arguments:
+                launch(kernel, (1,), argument)
+        shares.append([variant for (variant,), _ in kernel.variants])
+    assert shares == [[FLOATS, 5], [INTEGERS], [16]]
+
+
 def test_kernels_are_loaded_only_on_request(pool):
     compiled = [Compiled(), Compiled()]
     for load, each in zip((False, True), compiled, strict=True):

@@ -17,7 +17,8 @@ from engine.talker.fused.layers_loading import layers_cubin
 from engine.talker.fused.persistent import published_sizes
 from engine.talker.gpu_step.slots import Slots
 
-_META = torch.device("meta")
+_CPU = torch.device("cpu")
+"""Device of tensors without values. The first arithmetic with meta tensors imports torch._dynamo, for seconds."""
 
 
 def talker_compilations(
@@ -44,25 +45,25 @@ def talker_compilations(
 def compile_triton_kernels(talker: TalkerArchitecture, slots: int, launch: Launch, *, layers: bool) -> None:
     """Compile the Triton kernels that sample codebook 0 for ``slots`` slots and, with ``layers``, those of the layers.
 
-    Uses meta tensors. launch: compiles a kernel. Imports Triton.
+    Uses tensors without values, on the CPU. launch: compiles a kernel. Imports Triton.
     """
     from engine.talker.fused.row_layers import RowLayers
     from engine.talker.fused.triton import FusedFirstCodes
 
-    state = Slots(slots, 1, talker, text_pad=0, device=_META, dtype=torch.bfloat16)
+    state = Slots(slots, 1, talker, text_pad=0, device=_CPU, dtype=torch.bfloat16)
     FusedFirstCodes(state, launch).run_padding()
     if layers:
-        RowLayers(*_meta_layer(talker.transformer), launch).run_padding()
+        RowLayers(*_empty_layer(talker.transformer), launch).run_padding()
 
 
-def _meta_layer(shape: Transformer) -> tuple[LayerWeights, PagedCache]:
+def _empty_layer(shape: Transformer) -> tuple[LayerWeights, PagedCache]:
     """Return the weights of one layer, and a cache of one page, without values."""
 
     def matrix(*size: int) -> Tensor:
-        return torch.empty(size, device=_META, dtype=torch.bfloat16)
+        return torch.empty(size, device=_CPU, dtype=torch.bfloat16)
 
     def vector(*size: int) -> Tensor:
-        return torch.empty(size, device=_META)
+        return torch.empty(size, device=_CPU)
 
     hidden, inner, attended = shape.hidden, shape.intermediate, shape.heads * shape.head_dim
     weights = LayerWeights(

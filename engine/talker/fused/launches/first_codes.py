@@ -19,7 +19,7 @@ def _gather_row(from_ptr, from_rows, from_row, to_ptr, to_rows, to_row, COLUMNS:
         tl.store(to_ptr + column * to_rows + to_row, value)
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["slots_ptr"])
 def sample_first_rows(
     logits_ptr, slots_ptr, slot_seeds_ptr, slot_frames_ptr, seen_ptr, int_params_ptr, float_params_ptr,
     residual_int_params_ptr, residual_float_params_ptr, codes_ptr, seeds_ptr, frames_ptr, row_int_params_ptr,
