@@ -33,8 +33,8 @@ from engine.system.process import exit_immediately, prepare_process
 from engine.talker.fused.compilations import compile_triton_kernels, talker_compilations
 from engine.talker.gpu_step.graphs import batch_sizes
 
-_MAX_PROCESSES = 6
-_CORES_PER_PROCESS = 2
+_MAX_PROCESSES = 4
+_CORES_PER_PROCESS = 4
 _WAIT_S = 60.0
 _KILL_S = 5.0
 _log = logging.getLogger(__name__)

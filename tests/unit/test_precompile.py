@@ -75,7 +75,7 @@ def test_several_processes_share_the_kernels_on_a_machine_with_many_cores(starte
     monkeypatch.setattr(precompile, "available_cores", lambda: 32)
     with pytest.raises(ImportError), precompiling(MISSING):
         raise ImportError
-    assert [process.args[-2:] for process in started] == [[str(index), "6"] for index in range(6)]
+    assert [process.args[-2:] for process in started] == [[str(index), "4"] for index in range(4)]
     assert all(process.returncode < 0 for process in started)
 
 
