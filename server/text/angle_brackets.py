@@ -22,6 +22,7 @@ _PLACEHOLDER = lazy(r"(?<![\w<])<(?P<name>[A-Za-z][A-Za-z0-9]{1,30}(?:[-_ ][A-Za
 _ALSO_PLACEHOLDERS = frozenset("source title time address label data input link object param".split())
 """Tags of HTML that are never left open without attributes."""
 _CLOSING = lazy(r"</([A-Za-z][\w\-]{0,30})")
+_TAG_WITH_UNDERSCORE = lazy(r"</?(?P<name>[A-Za-z][\w\-]{0,30})>")
 _INDENT = 12
 """Maximum spaces before a tag that begins a line."""
 _JOINS = lazy(r"[-_ ]")
@@ -41,6 +42,8 @@ def in_words(text: str) -> str:
     """Return ``text`` with Slack's markup and placeholders as plain text."""
     text = _SLACK.sub(_slack, text)
     closed = frozenset(_CLOSING.findall(text))
+    if any("_" in name for name in closed):  # HTML has no such names, so Markdown would keep the tags
+        text = _TAG_WITH_UNDERSCORE.sub(lambda match: " " if match["name"] in closed else match[0], text)
     return _PLACEHOLDER.sub(lambda match: _placeholder(match, closed), text)
 
 

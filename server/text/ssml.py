@@ -27,6 +27,15 @@ _BRACKET_PAUSE = lazy(
     re.I,
 )
 
+_BRACKET_SOUND = lazy(
+    r"\[\s*(?:(?:soft|nervous|light|loud|quiet)(?:ly)?\s)?(?:laugh(?:s|ing|ter)?|chuckl(?:e|es|ing)|giggl(?:e|es|ing)"
+    r"|sigh(?:s|ing)?|gasp(?:s|ing)?|cough(?:s|ing)?|groan(?:s|ing)?|yawn(?:s|ing)?|whisper(?:s|ing)?|cry|cries|crying"
+    r"|sob(?:s|bing)?|sniff(?:s|le|les)?|snort(?:s|ing)?|exhales?|inhales?|breath(?:es)?|clears? throat|applause|music"
+    r"|gulps?|shouts?|shouting|excited(?:ly)?|sarcastic(?:ally)?)(?:\s(?:soft|nervous|light|loud|quiet)ly)?\s*\](?![(\[:])",
+    re.I,
+)
+"""Sounds and tones, as other speech models take them: [laughs], [clears throat]."""
+
 
 def is_ssml(text: str) -> bool:
     """Return whether ``text`` is a ``<speak>`` document, or has a tag that only SSML has."""
@@ -42,8 +51,8 @@ def break_seconds(time: str | None, strength: str | None) -> float:
 
 
 def bracket_pauses(text: str) -> str:
-    """Return ``text`` with ``[pause 0.5s]`` as marks of pauses."""
-    return _BRACKET_PAUSE.sub(_bracket_pause, text) if "[" in text else text
+    """Return ``text`` with ``[pause 0.5s]`` as marks of pauses, and without sounds such as ``[laughs]``."""
+    return _BRACKET_SOUND.sub("", _BRACKET_PAUSE.sub(_bracket_pause, text)) if "[" in text else text
 
 
 def _bracket_pause(match: re.Match[str]) -> str:

@@ -71,6 +71,7 @@ CUSTOM: dict[str, str] = {
     "FYI": "F Y I",
     "IEEE": "I triple E",
     "JPEG": "jay peg",
+    "LSAT": "L sat",
     "JSON": "Jason",
     "JSONL": "Jason L",
     "LGBTQIA": "L G B T Q I A",

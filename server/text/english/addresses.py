@@ -41,8 +41,11 @@ STATES: dict[str, str] = dict(
 
 _CITIES: dict[str, str] = {
     "AR": "Little Rock|Fayetteville|Bentonville|Hot Springs",
+    "AL": "Birmingham|Montgomery|Mobile|Huntsville|Tuscaloosa|Auburn",
     "CA": "Los Angeles|San Francisco|San Diego|San Jose|Sacramento|Oakland|Fresno|Long Beach|Berkeley|Palo Alto|"
     "Pasadena|Santa Monica|Santa Barbara|Irvine|Anaheim|Mountain View|Burbank|Cupertino|Malibu|Hollywood|Riverside",
+    "CO": "Denver|Boulder|Colorado Springs|Aurora|Fort Collins|Aspen|Vail|Golden|Lakewood|Pueblo|Durango|Telluride",
+    "CT": "Hartford|New Haven|Stamford|Bridgeport|Norwalk|Danbury|Greenwich|Waterbury|Mystic",
     "DE": "Dover|Wilmington|Newark|Lewes",
     "HI": "Honolulu|Hilo|Kona|Lahaina|Maui|Kailua|Waikiki",
     "ID": "Boise|Nampa|Meridian|Coeur d'Alene",
@@ -52,6 +55,8 @@ _CITIES: dict[str, str] = {
     "MD": "Baltimore|Annapolis|Bethesda|Rockville|Frederick|Silver Spring|Columbia|Gaithersburg|Towson",
     "ME": "Portland|Bangor|Augusta|Kennebunkport|Bar Harbor",
     "MI": "Detroit|Ann Arbor|Grand Rapids|Lansing|Flint|Kalamazoo|Dearborn",
+    "MO": "St\\. Louis|Saint Louis|Kansas City|Springfield|Columbia|Branson",
+    "MT": "Billings|Bozeman|Missoula|Helena|Butte|Great Falls|Kalispell|Whitefish",
     "MS": "Jackson|Biloxi|Gulfport|Tupelo|Oxford|Hattiesburg",
     "NC": "Charlotte|Raleigh|Durham|Greensboro|Asheville|Wilmington|Chapel Hill|Winston-Salem",
     "NE": "Omaha|Lincoln|Grand Island",
@@ -66,7 +71,7 @@ _CITIES: dict[str, str] = {
     "VT": "Burlington|Montpelier|Stowe|Rutland|Brattleboro",
 }
 """State -> cities, where its letters after a comma often mean something else."""
-_CERTAIN = "|".join(state for state in STATES if state not in (*_CITIES, "AL", "CO", "CT", "DC", "MO", "MT"))
+_CERTAIN = "|".join(state for state in STATES if state not in (*_CITIES, "DC"))
 _IN_STATES = "|".join(rf"(?:{cities}), {state}".replace(" ", "[ ]") for state, cities in _CITIES.items())
 _CITY = rf"""
     \b (?P<place> (?:{_IN_STATES}) | [A-Z][a-z]{{2,}},[ ](?:{_CERTAIN}) ) (?=\s*$|[.,;:!?)]|[ ]\(|[ ](?!or\b)[a-z])

@@ -69,6 +69,8 @@ _PACKAGES = (
 _PACKAGE = lazy(rf"[ ](?!(?:{_NOT_PRICED})\b)(?:[a-z]{{3,15}}[ ])?(?:{_PACKAGES})\b")
 """What a large amount describes after "the", also with a word between: "the two billion dollar relief package"."""
 _TITLES = "|".join(word.capitalize() for word in _PACKAGES.split("|"))
+_RATE = lazy(r"-an?-[a-z]{3}")
+"""What makes an amount a rate: "its $85bn-a-month program"."""
 _HEADLINE = lazy(
     rf"(?:[ ][A-Z][A-Za-z-]{{1,14}}){{0,2}}[ ](?:{_TITLES})s?\b|[ ]Series[ ][A-H]\b"
     r"|[ ](?:[Ss]eed|[Ff]unding)[ ][Rr]ound\b"
@@ -105,6 +107,8 @@ def amount(text: str, start: int, end: int, *, article: bool, large: bool) -> bo
     """
     if text[end : end + 1] not in (" ", "-"):
         return False
+    if _RATE.match(text, end):
+        return True
     if _PRICED_NOUN.match(text, end) or (article and _AFTER_ARTICLE.match(text, end)):
         return True
     if not large:

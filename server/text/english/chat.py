@@ -50,6 +50,9 @@ _NO_TONE = lazy(
     r"(?:\b(?:dir|del|rd|rmdir|copy|xcopy|robocopy|shutdown|format|attrib|reg)|\d ?\w{1,4}) $", re.IGNORECASE
 )
 """A command or a unit before "/s"."""
+_SIGNED = r"(?<=[\w,.!?~*)][ ])[-–—](?=[A-Z]\.?\s*$)"
+"""The initial of who writes, at the end: "thanks! -J"."""
+_OPTION_BEFORE = lazy(r"\b(?:option|flag|switch|run|use|with|pass|tar|curl|git|ssh|grep|sudo|pip|npm|java|gcc|make)\b")
 _SEE_YOU_SOON = r"""
     (?<![\w.])(?<!dot[ ]) (?P<see>[Cc])u
     (?=[ ](?:l8r|later|soon|then|there|at|in|on|tmrw|tomorrow|tonight|2nite|2moro|2mrw|2morrow|again)\b)
@@ -64,7 +67,10 @@ _AND = r"""
       |nice|here|now|up|out|chips|wine|dine|cut|pick)[ ]) n (?=[ ][a-z])
 """
 """me n u, mac n cheese."""
-_MORNING = r"^(?P<good>[Gg])m(?=[!,.]|[ ](?:all|everyone|u|love|babe|guys|fam|bb)\b|\s*$)"
+_MORNING = (
+    r"^(?P<good>[Gg])m(?=[!,.]|[ ](?:coffee|friends|team|folks|chat|y'all|to[ ]all|all|everyone|u|love|babe|guys"
+    r"|fam|bb)\b|\s*$)"
+)
 _NOT_MUCH = r"(?:(?<=^)|(?<=[.?!,][ ]))(?P<n>[Nn])m(?=[ ](?:u|you|just|hbu|wbu)\b|[,.?!]|\s*$)"
 """wyd? nm u?"""
 _BE = r"""
@@ -102,11 +108,15 @@ def _are(match: re.Match[str]) -> str:
     return f"{match['before'] or ''}{'Are' if match['r'] == 'R' else 'are'}"
 
 
+def _signed(match: re.Match[str]) -> str:
+    return match[0] if _OPTION_BEFORE.search(match.string) else ""
+
+
 def _tone(match: re.Match[str]) -> str:
     return match[0] if _NO_TONE.search(match.string, max(0, match.start() - 12), match.start()) else ""
 
 
-FIRST: tuple[Rule, ...] = (rule(_TONE, _tone, " /"),)
+FIRST: tuple[Rule, ...] = (rule(_TONE, _tone, " /"), rule(_SIGNED, _signed, (" -", " –", " —")))
 """Run before paths."""
 
 RULES: tuple[Rule, ...] = (

@@ -113,6 +113,8 @@ RULES: tuple[Rule, ...] = (
         ("(ed", "(eds"),
     ),
     rule(r"(?<=,[ ])l\.[ ](?=\d)", "line ", " l."),
+    rule(r"(?<=,[ ])n\.[ ]?(?=\d)", "note ", " n."),
+    rule(r"(?<=,[ ])nn\.[ ]?(?=\d)", "notes ", ("nn",)),
     rule(r"(?<![\w.])ss\.[ ]?(?=\d)", "sections ", "ss."),
     rule(
         r"(?<![\w.])(?P<editor>[Ee])d(?P<many>s)?\.(?=[ ](?:notes?|comments?)\b)",

@@ -304,6 +304,11 @@ RULES: tuple[Rule, ...] = (
         lambda match: f" {OPERATORS[match['operator']]} ",
         _LOGIC,
     ),
+    rule(
+        r"\b(?P<before>to|of|at|be|is|are|was|with|requires?|needs?|use)[ ]+is[ ](?=(?:less|greater)[ ]than)",
+        r"\g<before> ",
+        ("<=", ">="),
+    ),
     rule(r"!(?:(?<=[ ]and[ ]!)|(?<=[ ]or[ ]!)|(?<=\(!))(?=[A-Za-z_(])", "not ", "!"),
     rule(r"(?<=[A-Za-z])\+\+(?!\w)", " plus plus", "++"),
     rule(r"(?<![\w+])\+\+(?=[a-z](?!\w))", "plus plus ", "++"),

@@ -43,6 +43,13 @@ _ERRORS = r"""
     (?=[ ](?:errors|responses|codes|statuses)\b)
 """
 """404 and 503 errors."""
+_STATUSES = r"(?<![\w.,$€£:/-])(?P<number>30[1-8]|40\d|41\d|42[2-9]|50[0-8])s(?!\w)"
+"""404s: errors of a web server, if the sentence is about one. Else they may be seconds."""
+_A_STATUS = r"(?P<article>\b[Aa]n?[ ])(?P<number>[45]0\d)(?![\w%$€£-]|[.,:]\d|[ ][a-z])"
+_WEB_HINT = lazy(
+    r"\b(?:HTTPS?|errors?|servers?|API|endpoint|responses?|status(?:es)?|proxy|nginx|gateway|crawl\w*|return(?:s|ed|ing)"
+    r"|throw(?:s|ing)?|hitting|seeing|saw|getting|logs?|\d0\ds and)\b"
+)
 _DASHED_NUMBER = r"""
     (?P<label>\b(?i:acct|account|tax[ ]id|ein|policy|member[ ]id)\.?(?:[ ](?:[Nn]o\.|number))?[ ]?)(?P<cue>\#[ ]?)?
     (?P<digits>\d+(?:-\d+)+) (?![\w\-])
@@ -205,6 +212,16 @@ def _course(match: re.Match[str]) -> str:
     return f"{match['course']} {numbers.grouped(match['number'])}"
 
 
+def _statuses(match: re.Match[str]) -> str:
+    if not _WEB_HINT.search(match.string):
+        return match[0]
+    return numbers.plural_number(numbers.grouped(match["number"]))
+
+
+def _a_status(match: re.Match[str]) -> str:
+    return match["article"] + numbers.grouped(match["number"]) if _WEB_HINT.search(match.string) else match[0]
+
+
 RULES: tuple[Rule, ...] = (
     rule(
         r"(?<![\w.])(?P<cold>\d{1,2})W-?(?P<hot>[1-6]0)(?!\w|-)",
@@ -234,6 +251,8 @@ RULES: tuple[Rule, ...] = (
     rule(_SECRET, lambda match: match["before"] + numbers.digits(match["digits"]), _SECRETS),
     rule(_ERRORS, _errors, ("errors", "responses", "codes", "statuses")),
     rule(_NUMBERED, _numbered, (*_NAMED, "area", "us", "rm", "ste", "flt", "hwy", "rte")),
+    rule(_STATUSES, _statuses, r"\d\d\ds"),
+    rule(_A_STATUS, _a_status, (r"a \d\d\d", r"A \d\d\d")),
     rule(_ERROR, lambda match: numbers.grouped(match["number"]), ("error", "status", "response", "page", "not")),
     rule(_DASHED_NUMBER, _dashed_number, ("acct", "account", "tax", "ein", "policy", "member")),
     rule(

@@ -19,6 +19,16 @@ _SCORE_BEFORE = lazy(
 _SCORE_AFTER = lazy(
     r"\s?(?:stars?|points?|marks?|rating|pain|correct|questions?|passed|would|on (?:the|my))\b|\s?[.!,]?$", re.I
 )
+_END = lazy(
+    r"\s*[.!?)]*\s*|\s(?:would|wld|def|definitely|will|imo|tbh|for me|experience|recommend|score|from me)\b.*", re.S
+)
+"""What follows a rating out of ten."""
+_SHARE = lazy(
+    r"\b(?:equals?|fractions?|simplif\w+|probability|chance|inch(?:es)?|miles?|cups?|plus|minus|times|sum|ratio"
+    r"|add(?:s|ed)?|subtract\w*|convert\w*|decimals?|percent)\b|[=+*×÷]",
+    re.I,
+)
+"""What shows that n/10 is a fraction."""
 _SCORED_BEFORE = lazy(r"(?:pain|scor\w*|rat\w+|mood|anxiety|review)\b.{0,24}\d/10\b.{0,40}$", re.I)
 _OF = lazy(r"\s(?:of|full|inch|cup|mile|tsp|tbsp|teaspoon|tablespoon|pound|hour|done|complete|majority|way|off|the)\b")
 _POINTS_BEFORE = lazy(r"\b(?:HP|MP|XP|SP|health|mana|stamina|armor)(?: is| at| to)?:? $")
@@ -118,6 +128,8 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
     scored = top == bottom or _is_score(before, after) or _SCORED_BEFORE.search(match.string, 0, match.start())
     if bottom in (5, 10, 20, 100) and top <= bottom and scored:
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
+    if bottom == 10 and top <= 10 and _END.fullmatch(after) and before.strip() and not _SHARE.search(match.string):
+        return f"{numbers.cardinal(top)} out of ten"
     counted = _COUNTED_BEFORE.search(before)
     if counted and top <= bottom and (counted["certain"] or not _OF.match(after)):
         return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"

@@ -257,4 +257,6 @@ RULES: tuple[Rule, ...] = (
     rule(_EXPRESSION, _expression, (*"=*×·⋅÷<>≤≥≠≈±≡∝+√", "operator")),
     rule(_POWERED, _powered, ("^", *_SUPERSCRIPTS)),
     rule(_ROOT, _root, "√"),
+    rule(r"(?<=\b[Tt]he[ ])the[ ](?=square[ ]root)", "", "√"),
+    rule(r"(?P<power>to[ ]the[ ]power[ ]of[ ]minus[ ][a-z-]+[ ])M(?=[.,;)]|[ ][a-z]|\s*$)", r"\g<power>molar", ("M",)),
 )

@@ -114,7 +114,8 @@ _AMOUNT = rf"""
         (?:[ ]?[-–][ ]?|(?P<link>[ ]to[ ])(?=[$€£¥])) (?P=symbol)? (?P<to>{_NUMBER}) )?
     {_SCALE}
     (?P<more>\+)?
-    (?:[ ]?/[ ]?(?P<per>{alternatives(_PER)})(?!\w) | (?P<quantity>[ ]?/[ ]?(?={_QUANTITY}[ ][a-z])))?
+    (?: [ ]?/[ ]?(?P<per>{alternatives(_PER)}|(?<=/)(?!(?:or|and|no|off|free)\b)[a-z]{{3,14}})(?!\w)
+      | (?P<quantity>[ ]?/[ ]?(?={_QUANTITY}[ ][a-z])))?
 """
 _AFTER = rf"""
     (?=[-+−.\d])
@@ -191,7 +192,7 @@ def _amount(match: re.Match[str]) -> str:
     else:
         words = amount(number, coin)
     more = " plus" if match["more"] else ""
-    per = _PER.get(match["per"] or "", "")
+    per = _PER.get(match["per"] or "", match["per"])
     if match["quantity"]:
         return f"{article}{sign}{words}{more} per "
     return article + sign + words + more + (f" {per}" if per == "each" else f" per {per}" if per else "")

@@ -59,6 +59,11 @@ _POINTS = r"""
     (?![\w.]\w|\w)
 """
 """-0.3pp, 4 pct. pts.: percentage points."""
+_TYPE_SIZE = (
+    r"(?<=\d)(?:-pts?\.?(?!\w)|[ ]?pts?\.?(?=[ ](?:Arial|Times|Helvetica|Calibri|Georgia|Garamond|Verdana|Courier"
+    r"|Cambria|Roboto|Inter|Comic|font|type|text|serif|sans|bold|body|leading)\b))"
+)
+"""12-pt. type, 10pt Helvetica."""
 _UNDERSCORES = r"(?<![\w.])\d{1,3}(?:_\d{3})+(?![\w.])"
 """1_000_000, as in programs."""
 _ISH = r"(?<=[\d%])-?ish(?!\w)"
@@ -205,6 +210,7 @@ EARLY: tuple[Rule, ...] = (
     ),
     rule(_RACE, _race, r"\dk"),
     rule(_MILLIONS, lambda match: f"{numbers.number(match['number'])} million", "digit h"),
+    rule(_TYPE_SIZE, " point", ("pt",)),
     rule(_POINTS, _points, ("pp", "ppt", "ppts", "pt", "pts", "point", "points")),
     rule(_PERCENT, _percent, "digit %"),
     rule(_TEAM, lambda match: numbers.cardinal(int(match["number"])).removesuffix("e") + "ers", r"\ders"),

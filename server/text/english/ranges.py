@@ -18,6 +18,11 @@ _MINUS = (
 )
 """5 - 3 is 2."""
 _TRIPLE = r"(?<![\w.,/$:\-])(?P<first>\d{1,3})[-–](?P<second>\d{1,3})[-–](?P<third>\d{1,3})(?![\w/:\-]|[.,]\d)"
+_RECORD = r"""
+    (?P<before> ^At[ ] | \b(?:[Ww]ent|[Gg]oing|[Ii]mproved?[ ]to|[Ff]ell[ ]to|[Dd]ropped[ ]to|[Ss]tarted)[ ] )
+    (?P<won>\d{1,3})[-–](?P<lost>\d{1,3}) (?![\w/:\-]|[.,]\d)
+"""
+"""Games won and lost: at 11-2, improved to 5-0."""
 _RATIO = (
     r"(?<![\w.,/:])(?P<first>\d{1,4}):(?P<second>\d{1,3}(?:,\d{3})+|\d{1,4})(?::(?P<third>\d{1,4}))?(?![\w:]|[.,]\d)"
 )
@@ -47,6 +52,11 @@ def _span(match: re.Match[str]) -> str:
         return f"{numbers.number(start)}-{numbers.number(end)}"
     words = f"{_one(start, end)} to {_one(end, start)}"
     return f"{words} plus" if match["more"] else words
+
+
+def _record(match: re.Match[str]) -> str:
+    lost = int(match["lost"])
+    return f"{match['before']}{numbers.cardinal(int(match['won']))} and {numbers.cardinal(lost) if lost else 'oh'}"
 
 
 def _one(text: str, other: str) -> str:
@@ -102,6 +112,7 @@ EARLY: tuple[Rule, ...] = (
 """Run before rules for codes such as A1."""
 
 RULES: tuple[Rule, ...] = (
+    rule(_RECORD, _record, (r"\d-\d", r"\d–\d")),
     rule(_SETS, _sets, (r"\d-\d", r"\d–\d")),
     rule(_GRADES, lambda match: f"{match['before']}K to {numbers.cardinal(int(match['grade']))}", ("K-", "K–")),
     rule(

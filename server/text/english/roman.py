@@ -79,6 +79,8 @@ _LOWER = lazy(r"x{0,3}(?:ix|iv|vi{0,3}|i{1,3})|x{1,3}")
 _NOT_ENUMERATED = lazy(r"(?:and|or|to|above|below|are|is|apply|applies|of|in|through|were|was|has|have)\b|[.,;:)]|$")
 _AFTER_ONE = lazy(r"\s*(?:$|[.,:;)!?\-]|(?:of|and|or|to|in|is|was|has|diabetes|error|errors|by|on)\b)")
 _NUMBER_AFTER = lazy(r"[ ](?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty)\b")
+_SHORT_COUNTED = "no ch chap vol app sec".split()
+"""Abbreviations that become one of these words before."""
 _LOWER_CASE = frozenset("chapter part act scene page pages volume vol section appendix".split())
 """Words before numerals in lower case: page iv."""
 _AFTER_FIRST = frozenset(
@@ -263,7 +265,7 @@ RULES: tuple[Rule, ...] = (
     rule(_KING_RULE, _king, frozenset(map(str.lower, MONARCHS))),
     rule(_PERSON, _person, "roman"),
     rule(_PART, _part, "roman"),
-    rule(_COUNTED_RULE, _counted, frozenset((*_COUNTED.split("|"), "no")), ignore_case=True),
+    rule(_COUNTED_RULE, _counted, frozenset((*_COUNTED.split("|"), *_SHORT_COUNTED)), ignore_case=True),
     rule(
         r"(?P<before>\b(?i:volume|part|mark|type|stage|class|level|book|chapter|act|episode|season|phase|session)[ ]"
         r"[a-z-]+[ ]of[ ])"

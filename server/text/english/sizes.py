@@ -19,6 +19,7 @@ _INCHES = rf"""
     (?P<article>\b(?:[Aa]n?|[Tt]he|[Mm]y|[Hh]er|[Hh]is|[Oo]ur|[Tt]heir|[Tt]his|[Tt]hat|[Yy]our)[ ])?
     (?<![\w."])(?:(?P<from>\d{{1,3}})[-–](?!\d/))?(?P<number>{NUMBER}|{FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ]\d|$)
 """
+_QUOTE = lazy(r"(?<!\d)\"")
 _FOOT_SIZES = rf"(?<![\w.'])(?P<sides>{NUMBER}'(?:[ ]?[x×][ ]?{NUMBER}'){{1,2}})(?!\w)"
 _FOOT_ALONE = r"""
     (?<![\w.'])(?P<number>\d+)'(?P<more>\+)?
@@ -36,7 +37,10 @@ _FOOT_THOUSANDS = r"(?<![\w.'])(?P<number>\d{1,3}(?:,\d{3})+)'(?!\w)"
 """35,000'."""
 _BY = r"(?P<side>\d[ ]?(?:ft|in|cm|mm|m|yd)\b\.?)[ ]?[x×][ ]?(?=\d)"
 """10 ft. x 12 ft."""
-_FOOT_END = r"(?P<verb>(?:\bis|'s|\bare|'m|'re)[ ])(?P<number>[3-7])'(?=[.!?]?\s*$)"
+_FOOT_END = (
+    r"(?P<verb>(?:\bis|'s|\bare|'m|'re)[ ](?:(?:only|barely|just|about|almost|over|under|maybe)[ ])?)"
+    r"(?P<number>[3-7])'(?=[.!?]?\s*$)"
+)
 """She's 5'."""
 _CRATE = r"(?<![\w.])(?P<long>\d+)[ ]?L[ ]?[x×][ ]?(?P<wide>\d+)[ ]?W(?:[ ]?[x×][ ]?(?P<high>\d+)[ ]?H)?(?!\w)"
 _LUMBER = r"(?<![\w.])(?P<width>\d{1,2})x(?P<height>\d{1,2})s(?!\w)"
@@ -76,11 +80,14 @@ _INCH_SIZES = rf"""
 
 def _feet(match: re.Match[str]) -> str:
     by = " by " if match["by"] else ""
+    if "'" in match[0] and match[0].endswith('"') and float(match["inches"]) >= 12 and not by:
+        minutes = numbers.plural(match["feet"], "minute", "minutes")
+        return f"{minutes} {numbers.plural(match['inches'], 'second', 'seconds')}"
     return f"{numbers.number(match['feet'])} foot {numbers.number(match['inches'])}{by}"
 
 
 def _inches(match: re.Match[str]) -> str:
-    if match.string.count('"', 0, match.start()) % 2:
+    if len(_QUOTE.findall(match.string, 0, match.start())) % 2:
         return match[0]
     article = match["article"] or ""
     describes = attributive.measure(match.string, *match.span()) or (

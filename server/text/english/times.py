@@ -178,7 +178,16 @@ def _clock_range(match: re.Match[str]) -> str:
     (start, start_minute), (end, end_minute) = (match[name].split(":") for name in ("start", "end"))
     if max(int(start), int(end)) > 24 or max(int(start_minute), int(end_minute)) > 59:
         return match[0]
+    if max(int(start), int(end)) > 12:
+        return f"{_military(start, int(start_minute))} to {_military(end, int(end_minute))}"
     return f"{clock(int(start), int(start_minute))} to {clock(int(end), int(end_minute))}"
+
+
+def _military(hour: str, minute: int) -> str:
+    """Return a time of a range that counts 24 hours: "02:00" is "oh two hundred"."""
+    if minute or int(hour) in (0, 24):
+        return clock(int(hour), minute)
+    return f"{'oh ' if hour.startswith('0') else ''}{numbers.cardinal(int(hour))} hundred"
 
 
 def _duration(match: re.Match[str]) -> str:

@@ -18,6 +18,8 @@ _USED_OF = r"(?<![\w.,/])(?P<used>\d{1,4}\.\d{1,2})[ ]?/[ ]?(?=\d[\d.]{0,6}[ ]?[
 """6.2/16 GB."""
 _PER_AREA = r"(?<=\d)/(?P<unit>km|mi|m|ft)(?:²|\^?2)(?!\w)"
 """4,200/km²."""
+_COUNTED_PER = r"(?<=[a-z]{2}s)/(?P<unit>[mdµu]L|ml|L|k?g|mg|[cmk]m|mi|min|sec|hr|h|day|wk|mo|yr|acre|ha)(?![\w/])"
+"""cells/mL, calls/hr."""
 _AMPS = r"(?<=\d)[ ]A(?=[ ](?:max|min|total|fuse|circuit)\b|[,;)]|\.?\s*$)"
 _ELECTRIC = lazy(r"\d ?(?:V|VAC|VDC|kV|Hz|kW)\b")
 """What shows that "15 A" has amps."""
@@ -37,6 +39,11 @@ RULES: tuple[Rule, ...] = (
     rule(_AND_MORE, _and_more, "digit +"),
     rule(_USED_OF, r"\g<used> of ", "digit/"),
     rule(_PER_AREA, lambda match: f" per square {UNITS[match['unit']][0]}", ("/km", "/mi", "/m", "/ft")),
+    rule(
+        _COUNTED_PER,
+        lambda match: f" per {UNITS[match['unit']][0] if match['unit'] in UNITS else match['unit']}",
+        "/",
+    ),
     rule(_AMPS, _amps, (" A ", " A,", " A.", " A;", " A)")),
 )
 """Run before units."""

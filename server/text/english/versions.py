@@ -38,7 +38,9 @@ _NAMED = rf"""
     (?P<gap>[ ]|-|/) (?P<v>v)? (?P<number>{_PART}\.{_PART}) {_SUFFIX} (?P<plus>\+)? (?P<x>\.x)? (?![\w%]|[.,]\d)
 """
 _DOTTED_X = r"(?<![\w.])(?P<number>\d{1,3}(?:\.\d{1,3}){0,2})\.x(?!\w)"
-_PINNED = rf"(?<=[a-z\d])(?P<operator>==|>=|<=|~=|!=|@)(?P<number>{_PART}(?:\.{_PART}){{0,3}})(?!\w|\.\d)"
+_PINNED = rf"""
+    (?<=[a-z\d]) (?P<operator>==|>=|<=|~=|!=|@|(?<=[a-z]{{3}})[<>]) (?P<number>{_PART}(?:\.{_PART}){{0,3}}) (?!\w|\.\d)
+"""
 _OPERATORS = {
     "==": "equals",
     ">=": "greater than or equal to",
@@ -46,6 +48,8 @@ _OPERATORS = {
     "~=": "compatible with",
     "!=": "not equal to",
     "@": "at",
+    "<": "less than",
+    ">": "greater than",
 }
 _BOUND = rf"(?:===?|>=|<=|~=|!=|\^|~|<|>)[ ]?v?{_PART}(?:\.{_PART}){{0,3}}(?:\.[*x])?"
 _SPECIFIER = rf"""
@@ -186,7 +190,7 @@ RULES: tuple[Rule, ...] = (
     rule(_NAMED, _named, first_words((*_PRODUCTS, *_RELEASES))),
     rule(_THREE, _v, [rf".{each}." for each in (r"\d", r"\d\d", r"\d\d\d", r"\d\d\d\d")]),
     rule(_V, _v, ("letter digit", "ver", "version")),
-    rule(_PINNED, _pinned, beside("=@", "", spaced=False)),
+    rule(_PINNED, _pinned, beside("=@<>", "", spaced=False)),
     rule(_DOTTED_X, lambda match: f"{version(match['number'])} point X", ".x"),
     rule(_SLASHED, lambda match: f"{match['name']} {version(match['number'])}", "/"),
     rule(_DASHED, _dashed, "letter digit"),

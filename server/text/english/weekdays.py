@@ -59,6 +59,8 @@ _DAY_LINK = r"\.?(?:[ ]?[-–/&→][ ]?|,[ ](?:and[ ]|or[ ])?|[ ](?:and|or|to|th
 _DAYS = rf"(?<!\w){_DAYS_ANY}(?:{_DAY_LINK}{_DAYS_ANY}(?!\w)){{1,6}}"
 """Mon-Fri, SAT & SUN, Mon, Wed and Fri."""
 _DAY_WORD = lazy(rf"\b{_DAYS_ANY}\b")
+_CELL = rf"^(?P<day>{DAYS_SHORT})(?=,[ ][-−]?\d)"
+"""The day of a row of a table: "Sat, 71°"."""
 _CERTAIN_DAY = rf"""
     (?<![\w.])(?:Fri|fri|Thurs?|thurs|Tues?|tues)(?![\w'-]|\.\w|[ ][A-Z][a-z])(?:\.(?=[ ][a-z\d]))?
   | (?: (?<=\b[Oo]n[ ]) | (?<=\b[Bb]y[ ]) | (?<=\b[Tt]his[ ]) | (?<=\b[Nn]ext[ ]) | (?<=\blast[ ]) | (?<=\b[Ee]very[ ])
@@ -152,6 +154,7 @@ RULES: tuple[Rule, ...] = (
     rule(_LETTER_RANGE, _letter_range, ("M-", "M–", "T-", "Tu-", "W-", "Th-")),
     rule(_DAYS_SLASHED, lambda match: ", ".join(_LETTER_DAYS[each] for each in match[0].split("/")), "/"),
     rule(_DAY_BEFORE, _day_before, SHORT_DAYS),
+    rule(_CELL, lambda match: day_name(match["day"]), SHORT_DAYS),
     rule(_CERTAIN_DAY, _certain_day, SHORT_DAYS),
     rule(_LAST_DAY, _last_day, ("mon", "wed", "sat", "sun")),
 )

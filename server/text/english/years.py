@@ -26,6 +26,8 @@ _DECADES = r"(?<![\w.,$€£])(?P<start>(?:1\d|20)\d0)s[ ]?[-–][ ]?'?(?P<end>(
 _MANY_OF = r"(?<![\w.,$€£])(?P<number>1(?:0{1,3}|,000))s(?=[ ]of\b)"
 _MANY = {"10": "tens", "100": "hundreds", "1000": "thousands"}
 _SHORT = r"(?<!\w)'(?P<year>\d\d)(?!\w)(?!')"
+_FORMS = r"(?<![\w.,$€£:/-])(?P<number>[1-9]\d{2}[1-9])s(?!\w)"
+"""1099s: a number of four digits in the plural. Few durations have as many seconds."""
 _ERA = r"""
     (?<![\w.,$]) (?:(?P<start>\d{1,5})[ ]?[-–][ ]?)?(?P<number>\d{1,5})[ ]?
     (?P<era>BCE|BC|CE|AD|B\.C\.E\.|B\.C\.|A\.D\.|C\.E\.) (?!\w)
@@ -79,7 +81,7 @@ def _decade(match: re.Match[str]) -> str:
     if century:
         return numbers.decade(int(century + tens)) if len(century) > 1 or tens != "00" else match[0]
     if tens == "00":
-        return match[0]
+        return "two thousands" if match["apostrophe"] else match[0]
     if int(tens) <= 30 and match.string[max(0, match.start() - 3) : match.start()].lower() == "in " and not century:
         return match[0]
     if (
@@ -131,6 +133,7 @@ EARLY: tuple[Rule, ...] = (
     rule(_DECADES, _decades, ("0s-", "0s–", "0s –", "0s -")),
     rule(_DECADE, _decade, ("0s", "0's")),
     rule(_SHORT, _short, "quoted digit"),
+    rule(_FORMS, lambda match: numbers.plural_number(numbers.year(int(match["number"]))), r"\d\d\d\ds"),
 )
 """Run before units: "the 90s" is a decade, "90s" elsewhere a duration."""
 
