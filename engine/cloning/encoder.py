@@ -9,6 +9,7 @@ import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -33,6 +34,7 @@ class ReferenceEncoder:
     def __init__(self, checkpoint: Checkpoint, device: torch.device) -> None:
         self._networks = ReferenceNetworks(checkpoint, device)
         self._speakers = _speaker_voices(checkpoint)
+        self._min_norm = checkpoint.profile.embedding_norm
         self._voices: OrderedDict[bytes, Voice] = OrderedDict()
         self.hits = self.misses = 0
 
@@ -116,7 +118,8 @@ class ReferenceEncoder:
     def _encode_batch(self, requests: Sequence[EncodeRequest]) -> list[Voice | EngineError]:
         """Encode recordings as one batch. If the batch fails, retry each alone: one recording may be the cause."""
         try:
-            return [*self._networks.encode([each.samples for each in requests], [each.codes for each in requests])]
+            voices = self._networks.encode([each.samples for each in requests], [each.codes for each in requests])
+            return [self._scaled(voice) for voice in voices]
         except Exception as error:
             _log.exception("encoding %d reference recordings failed", len(requests))
             failure = EngineFailed(f"encoding the reference failed: {error}")
@@ -125,6 +128,13 @@ class ReferenceEncoder:
         if len(requests) == 1:
             return [failure]
         return [voice for request in requests for voice in self._encode_batch([request])]
+
+    def _scaled(self, voice: Voice) -> Voice:
+        """Return ``voice`` with an x-vector whose norm is at least the checkpoint's ``embedding_norm``."""
+        norm = float(np.linalg.norm(voice.embedding))
+        if not 0 < norm < self._min_norm:
+            return voice
+        return replace(voice, embedding=voice.embedding * np.float32(self._min_norm / norm))
 
     def _count_hits(self, keys: Sequence[bytes], results: Mapping[bytes, Voice | EngineError]) -> None:
         """Update hits and misses. A recording that occurs twice is a hit the second time, if its encoding succeeded."""

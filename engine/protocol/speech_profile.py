@@ -33,6 +33,8 @@ class SpeechProfile:
     piece_characters: length of the longest piece of text that it speaks well, in letters.
     reference_seconds: shortest and longest reference recording that it was trained for.
     characters_per_second: mean pace of its voices, spaces and the pauses inside a piece included; None if unknown.
+    embedding_norm: smallest L2 norm of the x-vector of a recording; a smaller one is scaled up. The norm falls with the
+        length of the recording, and x-vectors smaller than in training are spoken less clearly.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -42,6 +44,7 @@ class SpeechProfile:
     piece_characters: Annotated[int, Field(strict=True, ge=40)] = 300
     reference_seconds: Annotated[tuple[float, float], BeforeValidator(_ascending_seconds)] = (1.0, 30.0)
     characters_per_second: Annotated[float, Field(gt=0, le=100)] | None = None
+    embedding_norm: Annotated[float, Field(ge=0, le=100)] = 0.0
 
     @staticmethod
     def from_fields(fields: dict[str, Any]) -> SpeechProfile:

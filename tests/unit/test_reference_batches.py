@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -261,3 +263,14 @@ def test_the_smallest_sufficient_batch_is_used():
     assert sizes.smallest_fitting(3, 5 * second) == (4, 8 * second)
     assert sizes.smallest_fitting(8, 5 * second) is None
     assert max(count * samples for count, samples in sizes.all) <= 32 * second
+
+
+def test_an_x_vector_is_scaled_to_the_smallest_norm_of_the_checkpoint(checkpoint):
+    [request] = requests_of(20 * FRAME, codes=False)
+    embedding = ReferenceEncoder(checkpoint, CPU).encode(request).embedding
+    norm = np.linalg.norm(embedding)
+    for smallest, scale in ((norm / 2, 1), (2 * norm, 2)):
+        profile = replace(checkpoint.profile, embedding_norm=float(smallest))
+        scaled = ReferenceEncoder(replace(checkpoint, profile=profile), CPU).encode(request).embedding
+        np.testing.assert_allclose(scaled, scale * embedding, rtol=1e-6)
+        assert scaled.dtype == np.float32
