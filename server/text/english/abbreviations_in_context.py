@@ -105,6 +105,17 @@ RULES: tuple[Rule, ...] = (
     rule(r"^Corp\.(?=[ ][A-Z])", "Corporate", ("corp",)),
     rule(r"\b(?P<whose>(?:my|your|ur|his|her|our|their)[ ])addr(?![\w.])", r"\g<whose>address", ("addr",)),
     rule(r"(?:(?<=[a-z][ ])|(?<=^))hrs?(?=:)|(?<=\b[Oo]ffice[ ])hrs?\b\.?(?![ ]?\d)", "hours", ("hrs",)),
+    rule(r"(?<![\d.][ ])(?<![\d.])\bhrs\b\.?(?![ ]?\d)(?=[ ,;:)]|$)", "hours", ("hrs",)),
+    rule(
+        r"\b(?P<week>[Ww])/c(?=[ ](?:\d{1,2}(?:st|nd|rd|th)?[ ][A-Z]|[A-Z][a-z]{2,8}[ ]\d|\d{1,2}/\d))",
+        lambda match: f"{match['week']}eek commencing",
+        ("w/c", "W/c"),
+    ),
+    rule(
+        r"(?<![\w.])(?P<number>\d{1,2})(?:d|st|nd|rd|th)[ ]Cir\.?(?!\w)",
+        lambda match: f"{numbers.ordinal(int(match['number']))} Circuit",
+        ("cir",),
+    ),
     rule(_TEMPORARY, r"\g<word>emporary", ("temp",)),
     rule(r"\brev\.(?=[ ](?:ed\b|&|and[ ]enl))", "revised", ("rev",)),
     rule(r"(?<![\w.])(?P<word>[Hh])on\.(?=[ ][a-z])", r"\g<word>onorable", ("hon",)),

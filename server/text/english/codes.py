@@ -274,6 +274,11 @@ RULES: tuple[Rule, ...] = (
         "#",
     ),
     rule(_HASHED, _hashed, "#"),
+    rule(
+        r"(?<![\w.-])(?P<name>[A-Z]{1,4})(?P<number>\d{1,3})s(?!\w)",
+        lambda match: f"{letters.spell(match['name'])} {numbers.plural_number(numbers.grouped(match['number']))}",
+        r"\ds",
+    ),
     rule(_MODEL, _model, "letter digit"),
     rule(_MIXED, _mixed, ("digit letter", "letter digit")),
     rule(_LONG, lambda match: numbers.digits(match[0]), r"\d" * 11),

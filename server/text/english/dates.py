@@ -93,6 +93,9 @@ _COMPACT = (
 _FISCAL = r"(?<!\w)(?P<name>FY|fy|H[12](?=[ ']|20)|Q[1-4])[ ]?'?(?P<year>(?:20)?\d\d)(?!\w)"
 _CENTURY = r"(?<=\d(?:st|nd|rd|th)[ -])[cC]\."
 _DENOMINATORS = (16, 32, 64)
+_SPOKEN_DATES = lazy(rf"\b(?:{_MONTHS})[ ][a-z-]+[ ]to[ ](?:{_MONTHS})[ ][a-z-]+\b")
+"""A range that another rule has put into words: what looks like a fraction after it is a date, too."""
+_SHARE_AFTER = lazy(r"[ ](?:an?|the|full|off|done|way|price)\b")
 _MEASURED_BEFORE = lazy(r"\b(?:is|was|reads?|at|about|only)[ ]$")
 _COUNT_BEFORE = lazy(r"\b(?:HP|MP|XP|SP|(?i:health|mana|score|progress|step|page|lesson|level|attempt)):? $")
 """Words before a number of a total: MP 12/30."""
@@ -193,6 +196,8 @@ def _slashed(match: re.Match[str]) -> str:
     if _COUNT_BEFORE.search(match.string, max(0, match.start() - 12), match.start()):
         return match[0]
     timed = match["time"] is not None and not _MEASURED_BEFORE.search(match.string, 0, match.start())
+    if not _SHARE_AFTER.match(match.string, match.end()):
+        timed = timed or _SPOKEN_DATES.search(match.string, 0, match.start()) is not None
     if not before and not timed and (day <= 12 or day in _DENOMINATORS):
         return match[0]
     if before.strip().lower() in ("from", "by") and month < day <= 10:

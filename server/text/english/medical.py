@@ -33,7 +33,16 @@ _OFFER_BEFORE = lazy(
 """Words before a bid at an auction."""
 _X_WORDS = {"Dx": "Diagnosis", "dx": "diagnosis", "Hx": "History", "hx": "history", "Sx": "Symptoms", "sx": "symptoms"}
 _X_WORDS |= {"Tx": "Treatment"}
-_MEASURED = {"Ht": "Height", "ht": "height", "Wt": "Weight", "wt": "weight"}
+_MEASURED = {
+    "Hgb": "Hemoglobin",
+    "Plt": "Platelets",
+    "Hct": "Hematocrit",
+    "Ht": "Height",
+    "ht": "height",
+    "Wt": "Weight",
+    "wt": "weight",
+}
+_MEASURED_NEEDS = ("ht", "wt", "hgb", "plt", "hct")
 _BREATH = r"(?<![\w.\-])SOB(?![\w\-])"
 _ILLNESS = lazy(
     r"\b(?:c/o|complains|pt|patients?|denies|chest|cough|fevers?|exertion|dyspnea|edema|wheez\w+|nausea|dizz\w+|asthma|COPD"
@@ -103,7 +112,11 @@ RULES: tuple[Rule, ...] = (
         lambda match: _X_WORDS[match["word"]],
         ("dx", "hx", "sx", "tx"),
     ),
-    rule(r"(?<![\w.])(?P<word>[Hh]t|[Ww]t)(?=:?[ ]\d)", lambda match: _MEASURED[match["word"]], ("ht", "wt")),
+    rule(
+        r"(?<![\w.])(?P<word>[Hh]t|[Ww]t|Hgb|Plt|Hct)(?=:?[ ]\d)",
+        lambda match: _MEASURED[match["word"]],
+        _MEASURED_NEEDS,
+    ),
     rule(_BREATH, lambda match: "S O B" if _is_medical(match.string) else match[0], ("sob",)),
     rule(r"\b(?P<kind>no|family|medical|past|prior|social|surgical)[ ]hx(?!\w)", r"\g<kind> history", ("hx",)),
     rule(r"(?<=yo[ ][MF][ ])c/o(?!\w)|(?<=y/o[ ][MF][ ])c/o(?!\w)", "complains of", "c/o"),

@@ -13,7 +13,7 @@ _TEAM = r"(?<!\w)'?(?P<number>\d\d)ers(?!\w)"
 """49ers."""
 _PERCENT = rf"""
     (?=[-+−±~.\d])
-    (?P<sign>(?<![\w)])[-+−±~])? (?<![\w.,]) (?P<number>{numbers.NUMBER}|\.\d+)
+    (?P<sign>(?<![\w)])[-+−±~])? (?<![\w.,])(?<!\d/) (?P<number>{numbers.NUMBER}|\.\d+)
     (?:[ ]?%?[ ]?[-–][ ]?(?P<to>{numbers.NUMBER}))? [ ]?(?P<mark>%|‰|pct\b\.?|percent\b)
 """
 _ORDINAL = r"""
@@ -210,6 +210,11 @@ EARLY: tuple[Rule, ...] = (
     ),
     rule(_RACE, _race, r"\dk"),
     rule(_MILLIONS, lambda match: f"{numbers.number(match['number'])} million", "digit h"),
+    rule(
+        r"(?<=\d)[ ]?(?P<scale>[mb]ln|trln)\b\.?(?=[ ]|[.,;)]|$)",
+        lambda match: {"m": " million", "b": " billion", "t": " trillion"}[match["scale"][0]],
+        ("mln", "bln", "trln", r"\dmln", r"\dbln"),
+    ),
     rule(_TYPE_SIZE, " point", ("pt",)),
     rule(_POINTS, _points, ("pp", "ppt", "ppts", "pt", "pts", "point", "points")),
     rule(_PERCENT, _percent, "digit %"),

@@ -19,8 +19,8 @@ _MINUS = (
 """5 - 3 is 2."""
 _TRIPLE = r"(?<![\w.,/$:\-])(?P<first>\d{1,3})[-–](?P<second>\d{1,3})[-–](?P<third>\d{1,3})(?![\w/:\-]|[.,]\d)"
 _RECORD = r"""
-    (?P<before> ^At[ ] | \b(?:[Ww]ent|[Gg]oing|[Ii]mproved?[ ]to|[Ff]ell[ ]to|[Dd]ropped[ ]to|[Ss]tarted)[ ] )
-    (?P<won>\d{1,3})[-–](?P<lost>\d{1,3}) (?![\w/:\-]|[.,]\d)
+    (?P<before> ^At[ ] | \b(?:[Ww]ent|[Gg]oing|[Ii]mproved?[ ]to|[Ff]ell[ ]to|[Dd]ropped[ ]to|[Ss]tarted|to[ ]go)[ ] )
+    (?P<won>\d{1,3})[-–](?P<lost>\d{1,3}) (?![\w/:\-]|[.,]\d|[ ](?:up|down|ahead|behind)\b)
 """
 """Games won and lost: at 11-2, improved to 5-0."""
 _RATIO = (
@@ -56,6 +56,8 @@ def _span(match: re.Match[str]) -> str:
 
 def _record(match: re.Match[str]) -> str:
     lost = int(match["lost"])
+    if int(match["won"]) + lost in (40, 100):  # 50-50, 20-20, 60-40
+        return match[0]
     return f"{match['before']}{numbers.cardinal(int(match['won']))} and {numbers.cardinal(lost) if lost else 'oh'}"
 
 

@@ -161,6 +161,7 @@ FIRST: tuple[Rule, ...] = (
 """Run before code, paths and dashes: C++/C#, TSLA –3.4%."""
 
 EARLY: tuple[Rule, ...] = (
+    rule(r"(?:(?<=[a-z])|(?<=\b[ECMP]T)|(?<=\b[ECMP][SD]T))[ ]/[ ](?=\d)|(?<=\b[ECMP]T)[ ]/[ ]", ", ", " / "),
     rule(_STARRED, " star", "*"),
     rule(
         _BLOOD,

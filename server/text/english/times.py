@@ -209,6 +209,11 @@ def _long_duration(match: re.Match[str]) -> str:
     return words
 
 
+def _logged(match: re.Match[str]) -> str:
+    second = int(match["second"])
+    return f"{clock(int(match['hour']), int(match['minute']))}{f' {numbers.pair(second)}' if second else ''},"
+
+
 def _lap(match: re.Match[str]) -> str:
     seconds = numbers.pair(int(match["s"]))
     return f"{numbers.cardinal(int(match['m']))} {seconds} point {numbers.digits(match['fraction'])}"
@@ -290,6 +295,11 @@ RULES: tuple[Rule, ...] = (
     rule(_MIXED_RANGE, _mixed_range, "digit:"),
     rule(_NOON, _noon, ("noon", "midnight")),
     rule(_FROM_TO, _hour_range, "digit am"),
+    rule(
+        r"\[(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d):(?P<second>[0-5]\d)(?:[.,]\d{1,6})?\]",
+        _logged,
+        "digit:",
+    ),
     rule(_LAP, _lap, "digit:"),
     rule(_CLOCK, _clock, "digit:"),
     rule(_LONG, _long_duration, "digit:"),

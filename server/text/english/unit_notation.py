@@ -20,6 +20,9 @@ _PER_AREA = r"(?<=\d)/(?P<unit>km|mi|m|ft)(?:²|\^?2)(?!\w)"
 """4,200/km²."""
 _COUNTED_PER = r"(?<=[a-z]{2}s)/(?P<unit>[mdµu]L|ml|L|k?g|mg|[cmk]m|mi|min|sec|hr|h|day|wk|mo|yr|acre|ha)(?![\w/])"
 """cells/mL, calls/hr."""
+_NAUTICAL = r"(?<=\d)[ ]?nm(?!\w)"
+_AT_SEA = lazy(r"\b(?:kts?|knots|visibility|vis|gusts?|gusting|seas|swells?|offshore|sail\w*|vessels?|marina)\b")
+"""What shows that nm are nautical miles."""
 _AMPS = r"(?<=\d)[ ]A(?=[ ](?:max|min|total|fuse|circuit)\b|[,;)]|\.?\s*$)"
 _ELECTRIC = lazy(r"\d ?(?:V|VAC|VDC|kV|Hz|kW)\b")
 """What shows that "15 A" has amps."""
@@ -35,7 +38,12 @@ def _amps(match: re.Match[str]) -> str:
     return " amps" if _ELECTRIC.search(match.string) else match[0]
 
 
+def _nautical(match: re.Match[str]) -> str:
+    return " nautical miles" if _AT_SEA.search(match.string) else match[0]
+
+
 RULES: tuple[Rule, ...] = (
+    rule(_NAUTICAL, _nautical, ("nm", r"\dnm")),
     rule(_AND_MORE, _and_more, "digit +"),
     rule(_USED_OF, r"\g<used> of ", "digit/"),
     rule(_PER_AREA, lambda match: f" per square {UNITS[match['unit']][0]}", ("/km", "/mi", "/m", "/ft")),

@@ -325,9 +325,9 @@ RULES: tuple[Rule, ...] = (
     rule(_RESOLUTIONS, lambda match: f"{numbers.grouped(match['number'])} {match['kind'].upper()}", "digit p"),
     rule(_THOUSANDS, _thousands, "digit K"),
     rule(
-        r"(?<=thousand[ ])(?P<unit>mi|lbs?|km|kg|ft|gal)\b\.?",
-        lambda match: UNITS[match["unit"]][1],
-        ("mi", "lb", "lbs", "km", "kg", "ft", "gal"),
+        r"(?P<scale>\b(?:thousand|million|billion|trillion)[ ])(?P<unit>mi|lbs?|km|kg|ft|gal|[GT]B|[MG]W|kWh)\b\.?",
+        lambda match: match["scale"] + UNITS[match["unit"]][1],
+        ("mi", "lb", "lbs", "km", "kg", "ft", "gal", "gb", "tb", "mw", "gw", "kwh"),
     ),
     rule(
         r"(?<![\w.,])(?P<number>\d{1,3})[ ]?(?P<unit>[dwy])(?=[ ](?:ago|left|old|later)\b)",

@@ -44,7 +44,7 @@ _LETTER_DAYS = {
 _LETTERS = "|".join(sorted(_LETTER_DAYS, key=len, reverse=True))
 _LETTER_RANGE = r"""
     (?<![\w.'-]) (?P<first>M|Tu|T|W|Th)[-–](?P<last>Th|F|Sa|Su) (?![\w'-])
-    (?: (?=[:,]?[ ](?:\d|only\b|from\b|noon\b)) | (?=\s*[.,;)]|\s*$) )
+    (?: (?=[:,]?[ ](?:\d|only\b|from\b|noon\b|days\b|nights\b|shifts?\b|schedule\b)) | (?=\s*[.,;)]|\s*$) )
 """
 """M-F 9-5."""
 _TIME_AFTER = lazy(r":?,?[ ](?:\d|only|from|noon)")
@@ -59,10 +59,12 @@ _DAY_LINK = r"\.?(?:[ ]?[-–/&→][ ]?|,[ ](?:and[ ]|or[ ])?|[ ](?:and|or|to|th
 _DAYS = rf"(?<!\w){_DAYS_ANY}(?:{_DAY_LINK}{_DAYS_ANY}(?!\w)){{1,6}}"
 """Mon-Fri, SAT & SUN, Mon, Wed and Fri."""
 _DAY_WORD = lazy(rf"\b{_DAYS_ANY}\b")
+_AFTER_TIME = rf"(?P<time>\b[ap]\.?m\.?[ ])(?P<day>{DAYS_SHORT})(?![\w'-]|[ ](?:down|up|in|by|with|through|next|back)\b)\.?(?=(?P<next>[ ][A-Z])?)"
+"""9:55 am Sat."""
 _CELL = rf"^(?P<day>{DAYS_SHORT})(?=,[ ][-−]?\d)"
 """The day of a row of a table: "Sat, 71°"."""
 _CERTAIN_DAY = rf"""
-    (?<![\w.])(?:Fri|fri|Thurs?|thurs|Tues?|tues)(?![\w'-]|\.\w|[ ][A-Z][a-z])(?:\.(?=[ ][a-z\d]))?
+    (?<![\w.])(?:Fri|fri|Thu(?:rs?)?|thurs|Tues?|tues|Weds)(?![\w'-]|\.\w|[ ][A-Z][a-z])(?:\.(?=[ ][a-z\d]))?
   | (?: (?<=\b[Oo]n[ ]) | (?<=\b[Bb]y[ ]) | (?<=\b[Tt]his[ ]) | (?<=\b[Nn]ext[ ]) | (?<=\blast[ ]) | (?<=\b[Ee]very[ ])
       | (?<=\buntil[ ]) | (?<=\btill[ ]) ) {DAYS_SHORT} (?![\w'-]|\.\w|[ ][A-Z])
 """
@@ -144,6 +146,12 @@ _LISTED_DAY = r"""
 """
 """The day of a list: "9-5 M-F; sat by appt"."""
 
+
+def _after_time(match: re.Match[str]) -> str:
+    end = "." if match[0].endswith(".") and match["next"] else ""
+    return f"{match['time']}{day_name(match['day'])}{end}"
+
+
 RULES: tuple[Rule, ...] = (
     rule(_LISTED_DAY, lambda match: day_name(match["day"]), SHORT_DAYS),
     rule(_CLASS_DAYS, lambda match: ", ".join(_LETTER_DAYS[day] for day in _CLASS_DAY.findall(match[0])), "capitals"),
@@ -154,6 +162,7 @@ RULES: tuple[Rule, ...] = (
     rule(_LETTER_RANGE, _letter_range, ("M-", "M–", "T-", "Tu-", "W-", "Th-")),
     rule(_DAYS_SLASHED, lambda match: ", ".join(_LETTER_DAYS[each] for each in match[0].split("/")), "/"),
     rule(_DAY_BEFORE, _day_before, SHORT_DAYS),
+    rule(_AFTER_TIME, _after_time, SHORT_DAYS),
     rule(_CELL, lambda match: day_name(match["day"]), SHORT_DAYS),
     rule(_CERTAIN_DAY, _certain_day, SHORT_DAYS),
     rule(_LAST_DAY, _last_day, ("mon", "wed", "sat", "sun")),

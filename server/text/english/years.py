@@ -23,8 +23,14 @@ _DECADE_AFTER = lazy(
 )
 """Words after a decade: "90s music"."""
 _DECADES = r"(?<![\w.,$€£])(?P<start>(?:1\d|20)\d0)s[ ]?[-–][ ]?'?(?P<end>(?:1\d|20)?\d0)'?s(?!\w)"
-_MANY_OF = r"(?<![\w.,$€£])(?P<number>1(?:0{1,3}|,000))s(?=[ ]of\b)"
-_MANY = {"10": "tens", "100": "hundreds", "1000": "thousands"}
+_MANY_OF = r"(?<![\w.,$€£])(?P<number>1(?:0{1,3}(?=s[ ]of\b)|0{0,2},000))s(?!\w)"
+_MANY = {
+    "10": "tens",
+    "100": "hundreds",
+    "1000": "thousands",
+    "10000": "tens of thousands",
+    "100000": "hundreds of thousands",
+}
 _SHORT = r"(?<!\w)'(?P<year>\d\d)(?!\w)(?!')"
 _FORMS = r"(?<![\w.,$€£:/-])(?P<number>[1-9]\d{2}[1-9])s(?!\w)"
 """1099s: a number of four digits in the plural. Few durations have as many seconds."""
