@@ -59,7 +59,10 @@ _DAY_LINK = r"\.?(?:[ ]?[-–/&→][ ]?|,[ ](?:and[ ]|or[ ])?|[ ](?:and|or|to|th
 _DAYS = rf"(?<!\w){_DAYS_ANY}(?:{_DAY_LINK}{_DAYS_ANY}(?!\w)){{1,6}}"
 """Mon-Fri, SAT & SUN, Mon, Wed and Fri."""
 _DAY_WORD = lazy(rf"\b{_DAYS_ANY}\b")
-_AFTER_TIME = rf"(?P<time>\b[ap]\.?m\.?[ ])(?P<day>{DAYS_SHORT})(?![\w'-]|[ ](?:down|up|in|by|with|through|next|back)\b)\.?(?=(?P<next>[ ][A-Z])?)"
+_AFTER_TIME = rf"""
+    (?P<time>\b[ap]\.?m\.?[ ]) (?P<day>{DAYS_SHORT}) (?![\w'-]|[ ](?:down|up|in|by|with|through|next|back)\b)
+    \.? (?=(?P<next>[ ][A-Z])?)
+"""
 """9:55 am Sat."""
 _CELL = rf"^(?P<day>{DAYS_SHORT})(?=,[ ][-−]?\d)"
 """The day of a row of a table: "Sat, 71°"."""
