@@ -24,6 +24,8 @@ NUMBERED: dict[str, str] = {
             article Art art
             exercise Ex ex
             episode Ep ep
+            game Gm
+            problems Probs probs
             apartment Apt apt
             suite Ste ste
             room Rm rm
@@ -57,7 +59,7 @@ NUMBERED: dict[str, str] = {
 }
 """Abbreviations before a number."""
 
-BARE_NUMBERED = "Fig Figs Vol Apt Ste Rm Ext ext Flt Hwy Rte Bldg Lvl Lv".split()
+BARE_NUMBERED = "Ep ep Gm Fig Figs Vol Apt Ste Rm Ext ext Flt Hwy Rte Bldg Lvl Lv".split()
 """Those that can lack the full stop."""
 
 STREETS: dict[str, str] = {

@@ -52,6 +52,13 @@ def _public_law(match: re.Match[str]) -> str:
     return f"Public Law {numbers.grouped(match['congress'])} {numbers.grouped(match['law'])}"
 
 
+_WAYS = {"N": "north", "S": "south", "E": "east", "W": "west"}
+_BOUND = (
+    r"(?<![\w.])(?P<way>[NSEW])B"
+    r"(?=[ ](?:I-?\d+|US-?[ ]?\d+|SR|[Hh]wy|[Rr]oute|[Rr]te|lanes?|traffic|ramps?|exits?|on)\b)"
+)
+"""NB I-405."""
+
 RULES: tuple[Rule, ...] = (
     rule(r"\b(?P<years>(?:yrs?\.?|years'?)[ ](?:of[ ])?)exp\b(?!\w)\.?", r"\g<years>experience", ("exp",)),
     rule(r"\b(?P<by>(?:on|[Uu]pon|by|per)[ ])req\.", r"\g<by>request", ("req",)),
@@ -115,6 +122,21 @@ RULES: tuple[Rule, ...] = (
         r"(?<![\w.])(?P<number>\d{1,2})(?:d|st|nd|rd|th)[ ]Cir\.?(?!\w)",
         lambda match: f"{numbers.ordinal(int(match['number']))} Circuit",
         ("cir",),
+    ),
+    rule(_BOUND, lambda match: f"{_WAYS[match['way']]}bound", ("NB ", "SB ", "EB ", "WB ")),
+    rule(r"(?:(?<=\b(?:of|in)[ ])|(?<=^))Rd\.?(?=[ ]\d)", "Round", ("rd",)),
+    rule(r"(?<=[a-z][ ])def\.?(?=[ ][A-Z])", "defeated", ("def",)),
+    rule(r"\b[Dd]ew[ ]pt\b\.?", "dew point", ("pt",)),
+    rule(
+        r"(?<![\w.])F\.(?P<supplement>[ ]?Supp\.[ ]?)?(?P<series>[234])d(?!\w)",
+        lambda match: f"F{' Supp' if match['supplement'] else ''} {numbers.ordinal(int(match['series']))}",
+        ("F.",),
+    ),
+    rule(r"(?<![\w.])Amend\.[ ](?=[IVX]+\b)", "Amendment ", ("amend",)),
+    rule(
+        r"(?<![\w.])S\.[ ](?P<number>\d{3,4})(?=[ ]on\b|[.,;)]|\s*$)",
+        lambda match: f"S {numbers.grouped(match['number'])}",
+        ("S. ",),
     ),
     rule(_TEMPORARY, r"\g<word>emporary", ("temp",)),
     rule(r"\brev\.(?=[ ](?:ed\b|&|and[ ]enl))", "revised", ("rev",)),

@@ -12,7 +12,7 @@ STREETS = "St Ave Rd Blvd Dr Ln Ct Pl Way Street Avenue Road Boulevard Drive Lan
 NTH = r"\d{1,3}(?:st|nd|rd|th|ST|ND|RD|TH)"
 _NUMBER = rf"""
     (?<![\w.,$€£/\-]) \d{{3,4}}
-    (?= (?:[ ](?:[NSEW]|[NS][EW])\.?)? (?:[ ][A-Z][a-z]+|[ ]{NTH}){{1,3}} [ ](?:{"|".join(STREETS)})\b )
+    (?= (?:[ ](?:[NSEW]|[NS][EW])\.?)? (?:[ ](?:St\.[ ])?[A-Z][a-z]+|[ ]{NTH}){{1,3}} [ ](?:{"|".join(STREETS)})\b )
 """
 _HALF_NUMBER = r"(?<![\w.,$€£/\-])(?P<number>\d{1,5})(?P<letter>[A-D])(?=[ ][A-Z][a-z])"
 """221B Baker Street."""

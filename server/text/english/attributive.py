@@ -29,7 +29,7 @@ _THINGS = (
     "|ladders?|lamps?|lens(?:es)?|limits?|loops?|lots?|modules?|monitors?|motors?|nails?|outlets?|packs?"
     "|packages?|panels?|pills?|pipes?|pistols?|planks?|plates?|poles?|pots?|processors?|races?|radius|relays?|rifles?|rolls?"
     "|roasts?|ropes?|runs?|sacks?|screens?|screws?|sharks?|sidewalks?|subs?|skillets?|snakes?|sockets?|sprints?|steaks?|sticks?"
-    "|SSDs?|HDDs?|tablets?|tanks?|tins?|trailers?|treks?|trees?|trucks?|tubes?|tubs?|turbos?|turkeys?|TVs?|V(?:6|8|10|12)"
+    "|SSDs?|HDDs?|tablets?|tanks?|tins?|trailers?|treks?|trees?|trucks?|tubes?|tubs?|turbos?|turkeys?|TVs?|V(?:6|8|10|12)|M(?:ax|AX)"
     "|vials?|walks?|walls?|waves?|winds?|wires?|wrench(?:es)?|yachts?|zones?"
 )
 """Things that a measure describes also without an article. None is a substance: "250 ml water" has milliliters."""

@@ -50,6 +50,28 @@ _NO_TONE = lazy(
     r"(?:\b(?:dir|del|rd|rmdir|copy|xcopy|robocopy|shutdown|format|attrib|reg)|\d ?\w{1,4}) $", re.IGNORECASE
 )
 """A command or a unit before "/s"."""
+_DRAWN_OUT = r"(?<![\w'])(?=[A-Za-z]{0,10}?([A-Za-z])\1\1)[A-Za-z]{3,24}(?![\w'])"
+"""soooo, looove."""
+_RUN = lazy(r"(.)\1+")
+_PLAIN = {
+    each: each
+    for each in (
+        "so no go way yes please love cute nice wait what why hi hey bye very sure fun day me you stop help mom dad "
+        "yeah thanks right amazing best same big hot nah yay wow ah oh aw ugh omg"
+    ).split()
+} | {
+    "sory": "sorry",
+    "realy": "really",
+    "god": "good",
+    "to": "too",
+    "col": "cool",
+    "son": "soon",
+    "lok": "look",
+    "fre": "free",
+    "swet": "sweet",
+    "hapy": "happy",
+}
+"""A word with every run of a letter as one letter -> the word."""
 _SIGNED = r"(?<=[\w,.!?~*)][ ])[-–—](?=[A-Z]\.?\s*$)"
 """The initial of who writes, at the end: "thanks! -J"."""
 _OPTION_BEFORE = lazy(r"\b(?:option|flag|switch|run|use|with|pass|tar|curl|git|ssh|grep|sudo|pip|npm|java|gcc|make)\b")
@@ -108,6 +130,13 @@ def _are(match: re.Match[str]) -> str:
     return f"{match['before'] or ''}{'Are' if match['r'] == 'R' else 'are'}"
 
 
+def _plain(match: re.Match[str]) -> str:
+    word = _PLAIN.get(_RUN.sub(r"\1", match[0].lower()))
+    if word is None:
+        return match[0]
+    return word.capitalize() if match[0][0].isupper() else word
+
+
 def _signed(match: re.Match[str]) -> str:
     return match[0] if _OPTION_BEFORE.search(match.string) else ""
 
@@ -121,6 +150,7 @@ FIRST: tuple[Rule, ...] = (rule(_TONE, _tone, " /"), rule(_SIGNED, _signed, (" -
 
 RULES: tuple[Rule, ...] = (
     *chat_digits.RULES,
+    rule(_DRAWN_OUT, _plain, "letter thrice"),
     rule(_AGE, _age, beside("", "MFmf")),
     rule(_NO_PROBLEM, lambda match: "No problem" if match[0][0] == "N" else "no problem", ("np",)),
     rule(_SO_MUCH, r"\g<before>so much", ("sm",)),

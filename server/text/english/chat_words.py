@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 CHAT: dict[str, str] = {
+    "thru": "through",
+    "byob": "B Y O B",
     "fwiw": "for what it's worth",
     "FWIW": "for what it's worth",
     "icymi": "in case you missed it",

@@ -43,6 +43,8 @@ _ERRORS = r"""
     (?=[ ](?:errors|responses|codes|statuses)\b)
 """
 """404 and 503 errors."""
+_SIDES = {"L": "left", "R": "right", "C": "center"}
+"""Of parallel runways: 27L."""
 _STATUSES = r"(?<![\w.,$€£:/-])(?P<number>30[1-8]|40\d|41\d|42[2-9]|50[0-8])s(?!\w)"
 """404s: errors of a web server, if the sentence is about one. Else they may be seconds."""
 _A_STATUS = r"(?P<article>\b[Aa]n?[ ])(?P<number>[45]0\d)(?![\w%$€£-]|[.,:]\d|[ ][a-z])"
@@ -223,6 +225,17 @@ def _a_status(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(
+        r"(?i:\b(?P<label>runways?|rwy)\.?)[ ](?P<number>[0-3]?\d)(?P<side>[LRC])(?!\w)",
+        lambda match: f"runway {' '.join(numbers.digits(match['number']).split())} {_SIDES[match['side']]}",
+        ("runway", "runways", "rwy"),
+    ),
+    rule(
+        r"(?<![\w.])(?![IVXLC]+\.)(?P<ticker>[A-Z]{2,4})\.(?P<share>[AB])(?![\w.])",
+        lambda match: f"{letters.spell(match['ticker'])} {match['share']}",
+        (".A", ".B"),
+    ),
+    rule(r"(?<!\w)501(?=s?[ ](?:jeans|[Oo]riginals?)\b)|(?<=Levi's[ ])501(?!\w)", "five oh one", "501"),
     rule(
         r"(?<![\w.])(?P<cold>\d{1,2})W-?(?P<hot>[1-6]0)(?!\w|-)",
         lambda match: f"{numbers.cardinal(int(match['cold']))} W {numbers.cardinal(int(match['hot']))}",

@@ -12,7 +12,7 @@ from server.text.patterns import lazy
 _DIRECTIONS = {"N": "North", "S": "South", "E": "East", "W": "West"}
 _DIRECTION = rf"""
     (?P<direction>[NSEW]) (?: (?<=^.) | (?<=[a-z,;(][ ].) | (?<=\(.) | (?<=\d[ ].) | (?<=&[ ].) ) \.?
-    (?= [ ](?:{NTH}[ ]|[A-Z][a-z]+[ ](?:{"|".join(STREETS)})\b) )
+    (?= [ ](?:{NTH}[ ]|(?:(?:St\.|Saint)[ ])?[A-Z][a-z]+[ ](?:{"|".join(STREETS)})\b) )
 """
 _ROUTE = r"""
     (?<!\w) (?P<road>(?:I|US|SR|(?i:route|highway|interstate|hwy\.?|rte\.?))[ -]\d{1,3}) [ ]
@@ -29,6 +29,9 @@ _WIND = r"""
     (?P<wind>(?:[NS]|[NESW](?=[NS]))?[NS][EW])(?!\w)
 """
 """Wind NNW."""
+_COMPASS = r"(?<![\w.&/-])(?:[NS][NS][EW]|[EW][NS][EW])(?![\w&/-]|\.\w)"
+"""A point of the compass: WNW. SSE is also a protocol."""
+_MOVING = lazy(r"\b(?:[Ww]inds?|moving|mph|kts?|knots|[Gg]usts?|heading|[Ss]wells?|[Ss]torm|tracking|miles|mi|km)\b")
 _FROM_PLACE = r"[ ](?P<wind>[NS]?[EW]|[NS])\.?(?=[ ]of[ ])"
 """3 mi. N of town."""
 _SIDE_OF = r"""
@@ -66,6 +69,10 @@ def _from_place(match: re.Match[str]) -> str:
     return f" {_point(match['wind'])}" if distance else match[0]
 
 
+def _compass(match: re.Match[str]) -> str:
+    return _point(match[0]) if _MOVING.search(match.string) else match[0]
+
+
 def _point(wind: str) -> str:
     """Return a point of the compass in words: NE is "northeast", NNW "north-northwest"."""
     first, *others = (_DIRECTIONS[each].lower() for each in wind)
@@ -82,10 +89,16 @@ def _position(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(
+        rf"(?P<way>\b[NSEW]\.?[ ])St\.(?=[ ][A-Z][a-z]+[ ](?:{'|'.join(STREETS)})\b)",
+        r"\g<way>Saint",
+        tuple(f"{way} St." for way in ("N", "S", "E", "W", "N.", "S.", "E.", "W.")),
+    ),
     rule(_SIDE_OF, lambda match: f"{match['before']}{_side(match)} of", (". of ",)),
     rule(_ROUTE, lambda match: f"{match['road']} {_DIRECTIONS[match['direction']].lower()}", "digit direction"),
     rule(_POSITION, _position, ("°", "º")),
     rule(_WIND, _wind, ("wind", "winds", "gust", "gusts", "heading", "swell", "swells", "blowing")),
+    rule(_COMPASS, _compass, "capitals"),
     rule(_FROM_PLACE, _from_place, (" of ",)),
     rule(
         _DIRECTION,

@@ -6,7 +6,7 @@ WORDS: dict[str, str] = dict(
     entry.split("=", 1)
     for entry in (
         "a.k.a.=also known as|a/k/a=also known as|abbr.=abbreviation|acad.=academy|acct.=account|acctg.=accounting|"
-        "add'l=additional|addl.=additional|addr.=address|admin.=administration|agcy.=agency|agg.=aggregate|"
+        "add'l=additional|adj.=adjusted|intro'd=introduced|Rx=prescription|addl.=additional|addr.=address|admin.=administration|agcy.=agency|agg.=aggregate|"
         "aka=also known as|amer.=American|amt.=amount|amts.=amounts|anon.=anonymous|ans.=answer|appl.=application|"
         "appls.=appliances|approx=approximately|approx.=approximately|appt=appointment|appt.=appointment|"
         "appts.=appointments|apt.=apartment|apts.=apartments|arr.=arrives|ass'n=association|assn.=association|"

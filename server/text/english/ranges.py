@@ -19,7 +19,9 @@ _MINUS = (
 """5 - 3 is 2."""
 _TRIPLE = r"(?<![\w.,/$:\-])(?P<first>\d{1,3})[-–](?P<second>\d{1,3})[-–](?P<third>\d{1,3})(?![\w/:\-]|[.,]\d)"
 _RECORD = r"""
-    (?P<before> ^At[ ] | \b(?:[Ww]ent|[Gg]oing|[Ii]mproved?[ ]to|[Ff]ell[ ]to|[Dd]ropped[ ]to|[Ss]tarted|to[ ]go)[ ] )
+    (?P<before> ^At[ ] | \bthe[ ](?=\d{1,2}[-–]\d{1,2}[ ][A-Z][a-z]+s\b)
+      | \b(?:[Ww]ent|[Gg]oing|[Ss]tarted|to[ ]go
+          |(?:[Ii]mproved?|[Ff](?:ell|alls?)|[Dd]rop(?:ped|s)?|[Mm]ove[ds]?)[ ]to)[ ] )
     (?P<won>\d{1,3})[-–](?P<lost>\d{1,3}) (?![\w/:\-]|[.,]\d|[ ](?:up|down|ahead|behind)\b)
 """
 """Games won and lost: at 11-2, improved to 5-0."""

@@ -36,6 +36,7 @@ FEATURES = {
     "roman": lazy(r"[VXLIM](?<=\b.)(?:(?<=[VXL])|(?<=I)[IVX]|(?<=M)[CDMXLVI])[IVXLCDM]*\b"),
     "operator": lazy(r"[-−–/x%](?:(?<=[^\W_][ ].)[ ]|(?<=\d[-−/x])[\d(√])"),
     "zero digits": lazy(r"0\d{3}(?<![^\s@]....)"),
+    "letter thrice": lazy(r"([A-Za-z])\1\1"),
     "call": lazy(r"[(\[](?<=\w.)"),
 }
 """Cheap tests of a text. A rule that needs a feature is not tried on a text without it.

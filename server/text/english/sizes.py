@@ -17,9 +17,12 @@ _FEET = r"""
 """
 _INCHES = rf"""
     (?P<article>\b(?:[Aa]n?|[Tt]he|[Mm]y|[Hh]er|[Hh]is|[Oo]ur|[Tt]heir|[Tt]his|[Tt]hat|[Yy]our)[ ])?
-    (?<![\w."])(?:(?P<from>\d{{1,3}})[-–](?!\d/))?(?P<number>{NUMBER}|{FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ]\d|$)
+    (?<![\w."])(?:(?P<from>\d{{1,3}})[-–](?!\d/))?(?P<number>{NUMBER}|{FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ][\d(]|$)
 """
 _QUOTE = lazy(r"(?<!\d)\"")
+_SCREEN = lazy(
+    r"[ ](?:[\w-]+[ ]){0,6}(?:T[ ]?Vs?|monitors?|displays?|mattress(?:es)?|laptops?|screens?|wheels?|rims?|tablets?)\b"
+)
 _FOOT_SIZES = rf"(?<![\w.'])(?P<sides>{NUMBER}'(?:[ ]?[x×][ ]?{NUMBER}'){{1,2}})(?!\w)"
 _FOOT_ALONE = r"""
     (?<![\w.'])(?P<number>\d+)'(?P<more>\+)?
@@ -90,8 +93,10 @@ def _inches(match: re.Match[str]) -> str:
     if len(_QUOTE.findall(match.string, 0, match.start())) % 2:
         return match[0]
     article = match["article"] or ""
-    describes = attributive.measure(match.string, *match.span()) or (
-        article and re.match(rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS})\b)[A-Za-z]", match.string[match.end() :][:10])
+    describes = (
+        attributive.measure(match.string, *match.span())
+        or _SCREEN.match(match.string, match.end())
+        or (article and re.match(rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS})\b)[A-Za-z]", match.string[match.end() :][:10]))
     )
     start = f"{numbers.number(match['from'])} to " if match["from"] else ""
     return f"{article}{start}{in_words(match['number'])} {'inch' if describes or is_one(match['number']) else 'inches'}"
@@ -157,6 +162,8 @@ def _side(text: str) -> str:
 
 
 EARLY: tuple[Rule, ...] = (
+    rule(r"(?<=\d)\"[ ]?[-–][ ]?(?=\d{1,3}\")", " to ", "digit mark"),
+    rule(r"(?<=\d)\"\+(?!\w)", " inches plus", "digit mark"),
     rule(_MATCH_MINUTE, _match_minute, "digit mark"),
     rule(r"(?<=minutes[ ]\()pen\.?(?=\))", "penalty", ("pen",)),
     rule(_FOOT_THOUSANDS, lambda match: f"{numbers.number(match['number'])} feet", "digit mark"),

@@ -161,6 +161,9 @@ FIRST: tuple[Rule, ...] = (
 """Run before code, paths and dashes: C++/C#, TSLA –3.4%."""
 
 EARLY: tuple[Rule, ...] = (
+    rule(r"(?<=[a-z])/(?=\d{1,3}%)", ", ", r"/\d"),
+    rule(r"(?<![\w.])1:1s(?!\w)", "one on ones", "1:1"),
+    rule(r"(?<![\w.:])1:1(?=[ ](?:with|w/|meetings?|calls?|chats?)(?![\w-]))", "one on one", "1:1"),
     rule(r"(?:(?<=[a-z])|(?<=\b[ECMP]T)|(?<=\b[ECMP][SD]T))[ ]/[ ](?=\d)|(?<=\b[ECMP]T)[ ]/[ ]", ", ", " / "),
     rule(_STARRED, " star", "*"),
     rule(

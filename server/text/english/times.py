@@ -282,6 +282,11 @@ _HOURS_AND_MINUTES = r"""
 """2h30, at 15h30."""
 
 RULES: tuple[Rule, ...] = (
+    rule(
+        r"(?<=[a-z][ ]):(?P<seconds>15|30|60)(?=[ ](?:spots?|ads?|commercials?|cut|version)\b)",
+        lambda match: f"{numbers.cardinal(int(match['seconds']))} second",
+        (r" :\d\d",),
+    ),
     rule(_HOURS_AND_MINUTES, _hours_and_minutes, "digit h"),
     rule(_BARE_RANGE, _hour_range, "digit a"),
     rule(_BARE_HALF, _bare_half, "digit a"),

@@ -18,12 +18,14 @@ _USED_OF = r"(?<![\w.,/])(?P<used>\d{1,4}\.\d{1,2})[ ]?/[ ]?(?=\d[\d.]{0,6}[ ]?[
 """6.2/16 GB."""
 _PER_AREA = r"(?<=\d)/(?P<unit>km|mi|m|ft)(?:²|\^?2)(?!\w)"
 """4,200/km²."""
-_COUNTED_PER = r"(?<=[a-z]{2}s)/(?P<unit>[mdµu]L|ml|L|k?g|mg|[cmk]m|mi|min|sec|hr|h|day|wk|mo|yr|acre|ha)(?![\w/])"
+_COUNTED_PER = r"(?<=[a-z]{2}s)/(?P<unit>[mdµu]L|ml|L|k?g|mg|[cmk]m|mi|min|sec|hr|h|day|wk|mo|yr|acre|ha|s)(?![\w/])"
 """cells/mL, calls/hr."""
+_MILLIBARS = r"(?<=\d{3})[ ]?mb(?!\w)"
+_STORM = lazy(r"(?i)\b(?:hurricane|storm|pressure|cyclone|typhoon|barometer|winds?)\b")
 _NAUTICAL = r"(?<=\d)[ ]?nm(?!\w)"
 _AT_SEA = lazy(r"\b(?:kts?|knots|visibility|vis|gusts?|gusting|seas|swells?|offshore|sail\w*|vessels?|marina)\b")
 """What shows that nm are nautical miles."""
-_AMPS = r"(?<=\d)[ ]A(?=[ ](?:max|min|total|fuse|circuit)\b|[,;)]|\.?\s*$)"
+_AMPS = r"(?<=\d)[ ]A(?=[ ](?:max|min|total|fuse|circuit|at|from)\b|[,;)]|\.?\s*$)"
 _ELECTRIC = lazy(r"\d ?(?:V|VAC|VDC|kV|Hz|kW)\b")
 """What shows that "15 A" has amps."""
 
@@ -38,11 +40,16 @@ def _amps(match: re.Match[str]) -> str:
     return " amps" if _ELECTRIC.search(match.string) else match[0]
 
 
+def _millibars(match: re.Match[str]) -> str:
+    return " millibars" if _STORM.search(match.string) else match[0]
+
+
 def _nautical(match: re.Match[str]) -> str:
     return " nautical miles" if _AT_SEA.search(match.string) else match[0]
 
 
 RULES: tuple[Rule, ...] = (
+    rule(_MILLIBARS, _millibars, ("mb", r"\dmb")),
     rule(_NAUTICAL, _nautical, ("nm", r"\dnm")),
     rule(_AND_MORE, _and_more, "digit +"),
     rule(_USED_OF, r"\g<used> of ", "digit/"),

@@ -12,6 +12,7 @@ tsp. teaspoon|KB kilobyte|kB kilobyte|MB megabyte|GB gigabyte|Gb gigabit|TB tera
 MiB mebibyte|GiB gibibyte|TiB tebibyte|W watt|kW kilowatt|MW megawatt|GW gigawatt|kWh kilowatt hour|Wh watt hour
 MWh megawatt hour|mAh milliamp hour|Ah amp hour|V volt|kV kilovolt|mV millivolt|mA milliamp|J joule|kJ kilojoule
 µA microamp|μA microamp|nA nanoamp|µV microvolt|μV microvolt|µH microhenry|μH microhenry
+reb rebound|ast assist|pk pack|Pk pack|PK pack
 kcal kilocalorie|cal calorie|N newton|kN kilonewton|Pa pascal|kPa kilopascal|MPa megapascal|hPa hectopascal
 Ω ohm|kΩ kilohm|MΩ megohm|ms millisecond|µs microsecond|μs microsecond|ns nanosecond|s second|sec second
 sec. second|secs second|min minute|min. minute|mins minute|h hour|hr hour|hr. hour|hrs hour|hrs. hour|wk week

@@ -303,6 +303,9 @@ _HIGH_LOW = r"""
 """H 78° L 61°."""
 
 RULES: tuple[Rule, ...] = (
+    rule(r"\b[Hh]i(?=[ ]-?\d{1,3}[°,;/])", "high", ("hi",)),
+    rule(r"\b[Ll]o(?=[ ]-?\d{1,3}(?:[°,;.]|\s*$))", "low", ("lo",)),
+    rule(r"(?<=\d)[ ]?ct\b\.?(?=\)|[ ](?:box|pack|bag|count)|,)(?![^.]*\b(?:gold|diamond))", " count", ("ct",)),
     rule(_HIGH_LOW, r"high \g<high>\g<between>low ", "°"),
     rule(_KITCHEN, _kitchen, (*beside("", "tTcC"), "tbs", "pt")),
     rule(_DOSE, _dose, "unit/digit"),

@@ -65,7 +65,7 @@ _CODE = r"(?<![\w&#])\#(?P<code>(?=[A-Z\d]*\d[A-Z])(?![\dA-F]{6}(?!\w))[A-Z\d]{4
 """A code of capitals and digits: #QX81T."""
 _DASHED_CODE = r"""
     (?<![\w&#])\# (?: (?P<letters>[A-Z]{2,5})-(?P<digits>\d{2,8}(?:-\d{1,8}){0,2})
-      | (?P<letter>[A-Z])-?(?P<number>\d{4,8}) ) (?![\w\-])
+      | (?P<letter>[A-Z]\d?)-?(?P<number>\d{4,8}) ) (?![\w\-])
 """
 """#CS-20931, #A-20993, #C20993. A word is a hashtag: #COVID-19."""
 _MENTION = r"(?<![\w@.])@(?P<name>[A-Za-z][\w]{0,49}(?:[.\-]\w{1,49}){0,3})"
@@ -147,7 +147,7 @@ def _hashtag(match: re.Match[str]) -> str:
 
 def _dashed_code(match: re.Match[str]) -> str:
     if match["letter"]:
-        return f"number {match['letter']} {numbers.digits(match['number'])}"
+        return f"number {letters.spell(' '.join(match['letter']))} {numbers.digits(match['number'])}"
     if letters.is_word(match["letters"]) and len(match["digits"]) <= len("19"):
         return f"hashtag {match['letters'].lower()} {numbers.cardinal(int(match['digits']))}"
     return f"number {letters.spell(match['letters'])} {numbers.digits(match['digits'])}"

@@ -28,7 +28,8 @@ _DAY_BEFORE = rf"""
     (?<![\w.])(?P<day>{DAYS_SHORT})
     (?= :[ ] | [ ]the[ ]\d
       | [ ](?:at[ ]|@[ ]?)?\d{{1,2}}
-        (?: [:.]\d\d | /\d{{1,2}}c\b | [ ]?[AaPp]\.?[Mm] | [ap]\b | [ ]?[-–][ ]?(?:\d|noon|midnight) ) )
+        (?: [:.]\d\d | /\d{{1,2}}c\b | \d?/\d{{2,3}}\b
+          | [ ]?[AaPp]\.?[Mm] | [ap]\b | [ ]?[-–][ ]?(?:\d|noon|midnight) ) )
 """
 _COUNTED_AFTER = lazy(r"[ ]\d+[ ]?[-–][ ]?\d+[ ](?:minutes?|mins?|hours?|times|years?|days|weeks|miles|percent)\b")
 _LETTER_DAYS = {
@@ -69,7 +70,7 @@ _CELL = rf"^(?P<day>{DAYS_SHORT})(?=,[ ][-−]?\d)"
 _CERTAIN_DAY = rf"""
     (?<![\w.])(?:Fri|fri|Thu(?:rs?)?|thurs|Tues?|tues|Weds)(?![\w'-]|\.\w|[ ][A-Z][a-z])(?:\.(?=[ ][a-z\d]))?
   | (?: (?<=\b[Oo]n[ ]) | (?<=\b[Bb]y[ ]) | (?<=\b[Tt]his[ ]) | (?<=\b[Nn]ext[ ]) | (?<=\blast[ ]) | (?<=\b[Ee]very[ ])
-      | (?<=\buntil[ ]) | (?<=\btill[ ]) ) {DAYS_SHORT} (?![\w'-]|\.\w|[ ][A-Z])
+      | (?<=\buntil[ ]) | (?<=\btill[ ]) ) {DAYS_SHORT} (?![\w'-]|\.\w|[ ][A-Z])(?:\.(?=[ ][a-z\d]))?
 """
 """A weekday alone. Mon, Wed, Sat and Sun are also other words."""
 _NAMED_FRI = lazy(
