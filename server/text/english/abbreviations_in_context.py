@@ -125,7 +125,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(_BOUND, lambda match: f"{_WAYS[match['way']]}bound", ("NB ", "SB ", "EB ", "WB ")),
     rule(r"(?:(?<=\b(?:of|in)[ ])|(?<=^))Rd\.?(?=[ ]\d)", "Round", ("rd",)),
-    rule(r"(?<=[a-z][ ])def\.?(?=[ ][A-Z])", "defeated", ("def",)),
+    rule(r"(?<=[a-z][ ])def\.(?=[ ][A-Z])", "defeated", ("def",)),
     rule(r"\b[Dd]ew[ ]pt\b\.?", "dew point", ("pt",)),
     rule(
         r"(?<![\w.])F\.(?P<supplement>[ ]?Supp\.[ ]?)?(?P<series>[234])d(?!\w)",

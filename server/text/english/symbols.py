@@ -164,7 +164,12 @@ EARLY: tuple[Rule, ...] = (
     rule(r"(?<=[a-z])/(?=\d{1,3}%)", ", ", r"/\d"),
     rule(r"(?<![\w.])1:1s(?!\w)", "one on ones", "1:1"),
     rule(r"(?<![\w.:])1:1(?=[ ](?:with|w/|meetings?|calls?|chats?)(?![\w-]))", "one on one", "1:1"),
-    rule(r"(?:(?<=[a-z])|(?<=\b[ECMP]T)|(?<=\b[ECMP][SD]T))[ ]/[ ](?=\d)|(?<=\b[ECMP]T)[ ]/[ ]", ", ", " / "),
+    rule(
+        r"[ ]/[ ](?:(?<=[a-z][ ]/[ ])|(?<=[ECMPSD]T[ ]/[ ]))(?=\d{1,5}(?:\.\d)?(?:%|°|:\d\d|[ ]?(?:mpg|mph|km|mi|lbs?|kg|oz|cm"
+        r"|mm|ft|hrs?|mins?|am|pm|[MG]B)\b))|(?<=\b[ECMP]T)[ ]/[ ]",
+        ", ",
+        " / ",
+    ),
     rule(_STARRED, " star", "*"),
     rule(
         _BLOOD,

@@ -36,7 +36,6 @@ TITLES: dict[str, str] = {
     "Sen": "Senator",
     "Sens": "Senators",
     "Rep": "Representative",
-    "Reps": "Representatives",
     "Pres": "President",
     "Supt": "Superintendent",
     "Det": "Detective",
