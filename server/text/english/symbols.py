@@ -165,8 +165,9 @@ EARLY: tuple[Rule, ...] = (
     rule(r"(?<![\w.])1:1s(?!\w)", "one on ones", "1:1"),
     rule(r"(?<![\w.:])1:1(?=[ ](?:with|w/|meetings?|calls?|chats?)(?![\w-]))", "one on one", "1:1"),
     rule(
-        r"[ ]/[ ](?:(?<=[a-z][ ]/[ ])|(?<=[ECMPSD]T[ ]/[ ]))(?=\d{1,5}(?:\.\d)?(?:%|°|:\d\d|[ ]?(?:mpg|mph|km|mi|lbs?|kg|oz|cm"
-        r"|mm|ft|hrs?|mins?|am|pm|[MG]B)\b))|(?<=\b[ECMP]T)[ ]/[ ]",
+        r"[ ]/[ ](?:(?<=[a-z][ ]/[ ])|(?<=[ECMPSD]T[ ]/[ ]))"
+        r"(?=\d{1,5}(?:\.\d)?(?:%|°|:\d\d|[ ]?(?:mpg|mph|km|mi|lbs?|kg|oz|cm|mm|ft|hrs?|mins?|am|pm|[MG]B)\b))"
+        r"|(?<=\b[ECMP]T)[ ]/[ ]",
         ", ",
         " / ",
     ),
