@@ -28,9 +28,9 @@ _BRACKET_PAUSE = lazy(
 )
 
 _BRACKET_SOUND = lazy(
-    r"\[\s*(?:(?:soft|nervous|light|loud|quiet)(?:ly)?\s)?(?:laugh(?:s|ing|ter)?|chuckl(?:e|es|ing)|giggl(?:e|es|ing)"
+    r"(?<!\w)\[\s*(?:(?:soft|nervous|light|loud|quiet)(?:ly)?\s)?(?:laugh(?:s|ing|ter)?|chuckl(?:e|es|ing)|giggl(?:e|es|ing)"
     r"|sigh(?:s|ing)?|gasp(?:s|ing)?|cough(?:s|ing)?|groan(?:s|ing)?|yawn(?:s|ing)?|whisper(?:s|ing)?|cry|cries|crying"
-    r"|sob(?:s|bing)?|sniff(?:s|le|les)?|snort(?:s|ing)?|exhales?|inhales?|breath(?:es)?|clears? throat|applause|music"
+    r"|sob(?:s|bing)?|sniff(?:s|le|les)?|snort(?:s|ing)?|exhales?|inhales?|breath(?:es)?|clears? throat|applause"
     r"|gulps?|shouts?|shouting|excited(?:ly)?|sarcastic(?:ally)?)(?:\s(?:soft|nervous|light|loud|quiet)ly)?\s*\](?![(\[:])",
     re.I,
 )

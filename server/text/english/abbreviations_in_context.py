@@ -55,7 +55,7 @@ def _public_law(match: re.Match[str]) -> str:
 _WAYS = {"N": "north", "S": "south", "E": "east", "W": "west"}
 _BOUND = (
     r"(?<![\w.])(?P<way>[NSEW])B"
-    r"(?=[ ](?:I-?\d+|US-?[ ]?\d+|SR|[Hh]wy|[Rr]oute|[Rr]te|lanes?|traffic|ramps?|exits?|on)\b)"
+    r"(?=[ ](?:I-?\d{2,3}|US-?[ ]?\d+|SR|[Hh]wy|[Rr]oute|[Rr]te|lanes?|traffic|ramps?)\b)"
 )
 """NB I-405."""
 
@@ -124,8 +124,18 @@ RULES: tuple[Rule, ...] = (
         ("cir",),
     ),
     rule(_BOUND, lambda match: f"{_WAYS[match['way']]}bound", ("NB ", "SB ", "EB ", "WB ")),
-    rule(r"(?:(?<=\b(?:of|in)[ ])|(?<=^))Rd\.?(?=[ ]\d)", "Round", ("rd",)),
-    rule(r"(?<=[a-z][ ])def\.(?=[ ][A-Z])", "defeated", ("def",)),
+    rule(r"(?:(?<=:\d\d[ ]of[ ])|(?<=^))Rd\.?(?=[ ]\d)", "Round", ("rd",)),
+    rule(r"(?P<winner>\b[A-Z][\w'-]{1,30}[ ])def\.(?=[ ][A-Z])", r"\g<winner>defeated", ("def",)),
+    rule(
+        r"(?<!\w)Adj\.(?=[ ](?:EPS|EBITDA?|[Nn]et|[Oo]perating|[Pp]rofit|[Ee]arnings|[Gg]ross|[Ii]ncome)\b)",
+        "Adjusted",
+        ("adj",),
+    ),
+    rule(
+        r"(?P<whose>\b(?i:your|my|the|this|his|her|new)[ ])Rx(?=[ ](?:is|was|for|from|at|will|has)\b|[.,;!?])",
+        r"\g<whose>prescription",
+        ("rx",),
+    ),
     rule(r"\b[Dd]ew[ ]pt\b\.?", "dew point", ("pt",)),
     rule(
         r"(?<![\w.])F\.(?P<supplement>[ ]?Supp\.[ ]?)?(?P<series>[234])d(?!\w)",

@@ -72,7 +72,7 @@ _PLAIN = {
     "hapy": "happy",
 }
 """A word with every run of a letter as one letter -> the word."""
-_SIGNED = r"(?<=[\w,.!?~*)][ ])[-–—](?=[A-Z]\.?\s*$)"
+_SIGNED = r"(?:(?<=[a-z]{3}[ ])|(?<=[,.!?)][ ]))[-—](?=[A-Z]\.?\s*$)"
 """The initial of who writes, at the end: "thanks! -J"."""
 _OPTION_BEFORE = lazy(r"\b(?:option|flag|switch|run|use|with|pass|tar|curl|git|ssh|grep|sudo|pip|npm|java|gcc|make)\b")
 _SEE_YOU_SOON = r"""
@@ -132,7 +132,7 @@ def _are(match: re.Match[str]) -> str:
 
 def _plain(match: re.Match[str]) -> str:
     word = _PLAIN.get(_RUN.sub(r"\1", match[0].lower()))
-    if word is None:
+    if word is None or ("oo" in word and "ooo" not in match[0].lower()):
         return match[0]
     return word.capitalize() if match[0][0].isupper() else word
 

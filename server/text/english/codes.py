@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import letters, numbers
+from server.text.english.numbers import NOT_LASTING
 from server.text.english.rules import Rule, alternatives, beside, rule
 from server.text.patterns import lazy
 
@@ -45,7 +46,9 @@ _ERRORS = r"""
 """404 and 503 errors."""
 _SIDES = {"L": "left", "R": "right", "C": "center"}
 """Of parallel runways: 27L."""
-_STATUSES = r"(?<![\w.,$€£:/-])(?P<number>30[1-8]|40\d|41\d|42[2-9]|50[0-8])s(?!\w)"
+_STATUSES = rf"""
+    (?<![\w.,$€£:/-]) {NOT_LASTING} (?P<number>30[1-8]|40\d|41\d|42[2-9]|50[0-8])s(?!\w)
+"""
 """404s: errors of a web server, if the sentence is about one. Else they may be seconds."""
 _A_STATUS = r"(?P<article>\b[Aa]n?[ ])(?P<number>[45]0\d)(?![\w%$€£-]|[.,:]\d|[ ][a-z])"
 _WEB_HINT = lazy(

@@ -56,7 +56,8 @@ _SLASHED = rf"""
               |until|till|since|due|dates?:?|dated|from|before|after
               |week[ ]of|avail(?:able|\.)?|seen|arrived|sent:|born
               |ordered|delivered|shipped|trip|exam|deadline:?
-              |start(?:s|ing)?|begin(?:s|ning)?|end(?:s|ing)?|expires?|notes(?=[ ]\d+/\d+:))
+              |start(?:s|ing)?|begin(?:s|ning)?|end(?:s|ing)?
+              |moving|leaving|opens?|closes?|ships|launch(?:es|ing)|effective|expires?|notes(?=[ ]\d+/\d+:))
             | {DAYS_LONG},? | {DAYS_SHORT}[.,]? )[ ]
     )?
     (?<![\w\-/.]) (?P<month>0?[1-9]|1[0-2])/{_DAY} (?![\w/%]|\.\d)
@@ -93,10 +94,6 @@ _COMPACT = (
 _FISCAL = r"(?<!\w)(?P<name>FY|fy|H[12](?=[ ']|20)|Q[1-4])[ ]?'?(?P<year>(?:20)?\d\d)(?!\w)"
 _CENTURY = r"(?<=\d(?:st|nd|rd|th)[ -])[cC]\."
 _DENOMINATORS = (16, 32, 64)
-_ODDS = lazy(
-    r"(?i)\b(?:odds|bets?|betting|favou?rites?|outsider|shot|backed|priced|ratio|slope|grade|gear|equals?|divided)\b|[=×÷+*]"
-)
-"""What shows that n/1 is no date."""
 _SPOKEN_DATES = lazy(rf"\b(?:{_MONTHS})[ ][a-z-]+[ ]to[ ](?:{_MONTHS})[ ][a-z-]+\b")
 """A range that another rule has put into words: what looks like a fraction after it is a date, too."""
 _SHARE_AFTER = lazy(r"[ ](?:an?|the|full|off|done|way|price)\b")
@@ -202,7 +199,7 @@ def _slashed(match: re.Match[str]) -> str:
     timed = match["time"] is not None and not _MEASURED_BEFORE.search(match.string, 0, match.start())
     if not _SHARE_AFTER.match(match.string, match.end()):
         timed = timed or _SPOKEN_DATES.search(match.string, 0, match.start()) is not None
-    timed = timed or "/0" in match[0] or (day == 1 and month > 1 and not _ODDS.search(match.string))
+    timed = timed or "/0" in match[0]
     if not before and not timed and (day <= 12 or day in _DENOMINATORS):
         return match[0]
     if before.strip().lower() in ("from", "by") and month < day <= 10:

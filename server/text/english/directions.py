@@ -29,9 +29,11 @@ _WIND = r"""
     (?P<wind>(?:[NS]|[NESW](?=[NS]))?[NS][EW])(?!\w)
 """
 """Wind NNW."""
-_COMPASS = r"(?<![\w.&/-])(?:[NS][NS][EW]|[EW][NS][EW])(?![\w&/-]|\.\w)"
-"""A point of the compass: WNW. SSE is also a protocol."""
-_MOVING = lazy(r"\b(?:[Ww]inds?|moving|mph|kts?|knots|[Gg]usts?|heading|[Ss]wells?|[Ss]torm|tracking|miles|mi|km)\b")
+_COMPASS = (
+    r"(?P<before>\b(?:[Mm]oving|[Ff]rom|[Hh]eading|[Bb]lowing|[Tt]racking|[Gg]usting|mi|km|miles|kilometers)[ ])"
+    r"(?P<wind>NNE|NNW|SSE|SSW|ENE|ESE|WNW|WSW)(?![\w&/-]|\.\w)"
+)
+"""Moving WNW. SSE is also a protocol."""
 _FROM_PLACE = r"[ ](?P<wind>[NS]?[EW]|[NS])\.?(?=[ ]of[ ])"
 """3 mi. N of town."""
 _SIDE_OF = r"""
@@ -69,10 +71,6 @@ def _from_place(match: re.Match[str]) -> str:
     return f" {_point(match['wind'])}" if distance else match[0]
 
 
-def _compass(match: re.Match[str]) -> str:
-    return _point(match[0]) if _MOVING.search(match.string) else match[0]
-
-
 def _point(wind: str) -> str:
     """Return a point of the compass in words: NE is "northeast", NNW "north-northwest"."""
     first, *others = (_DIRECTIONS[each].lower() for each in wind)
@@ -98,7 +96,7 @@ RULES: tuple[Rule, ...] = (
     rule(_ROUTE, lambda match: f"{match['road']} {_DIRECTIONS[match['direction']].lower()}", "digit direction"),
     rule(_POSITION, _position, ("°", "º")),
     rule(_WIND, _wind, ("wind", "winds", "gust", "gusts", "heading", "swell", "swells", "blowing")),
-    rule(_COMPASS, _compass, "capitals"),
+    rule(_COMPASS, _wind, "capitals"),
     rule(_FROM_PLACE, _from_place, (" of ",)),
     rule(
         _DIRECTION,

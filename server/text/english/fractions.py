@@ -25,7 +25,7 @@ _END = lazy(
 """What follows a rating out of ten."""
 _SHARE = lazy(
     r"\b(?:equals?|fractions?|simplif\w+|probability|chance|inch(?:es)?|miles?|cups?|plus|minus|times|sum|ratio"
-    r"|add(?:s|ed)?|subtract\w*|convert\w*|decimals?|percent|slope|answer|value|solution|result|reduces?)\b|[=+*×÷]",
+    r"|add(?:s|ed)?|subtract\w*|convert\w*|decimals?|percent|birthday|due|deadline|wedding|exam|appointment|part(?:y|ies)|meet(?:ing)?|flight|slope|answer|value|solution|result|reduces?)\b|[=+*×÷]",
     re.I,
 )
 """What shows that n/10 is a fraction."""

@@ -6,7 +6,7 @@ WORDS: dict[str, str] = dict(
     entry.split("=", 1)
     for entry in (
         "a.k.a.=also known as|a/k/a=also known as|abbr.=abbreviation|acad.=academy|acct.=account|acctg.=accounting|"
-        "add'l=additional|adj.=adjusted|intro'd=introduced|Rx=prescription|addl.=additional|addr.=address|admin.=administration|agcy.=agency|agg.=aggregate|"
+        "add'l=additional|intro'd=introduced|addl.=additional|addr.=address|admin.=administration|agcy.=agency|agg.=aggregate|"
         "aka=also known as|amer.=American|amt.=amount|amts.=amounts|anon.=anonymous|ans.=answer|appl.=application|"
         "appls.=appliances|approx=approximately|approx.=approximately|appt=appointment|appt.=appointment|"
         "appts.=appointments|apt.=apartment|apts.=apartments|arr.=arrives|ass'n=association|assn.=association|"
@@ -40,7 +40,7 @@ WORDS: dict[str, str] = dict(
         "min.=minimum|mins.=minutes|misc.=miscellaneous|mkt.=market|mktg.=marketing|mkts.=markets|mngr.=manager|"
         "mos.=months|MPhil=M phil|MSc=M S C|mtg.=meeting|mtg=meeting|mtge.=mortgage|mtgs.=meetings|mvmt.=movement|"
         "n.d.=no date|"
-        "nat'l=national|nat'l.=national|natl.=national|nbr.=number|nec.=necessary|no. of=number of|nos.=numbers|"
+        "nat'l=national|nat'l.=national|natl.=national|nbr.=number|nec.=necessary|no. of=number of|"
         "OBO=or best offer|obo=or best offer|ofc.=office|off. hrs.=office hours|opp.=opposite|opt.=optional|"
         "orig.=originally|oz.=ounces|p.a.=per annum|P.O. Box=P O box|p/h=per hour|p/u=pick up|p/w=per week|"
         "pd.=paid|pers.=personal|pgs.=pages|Ph.=Phone|Ph.D=P H D|Ph.D.=P H D|Ph.Ds=P H D's|pharm.=pharmacy|"

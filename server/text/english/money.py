@@ -94,6 +94,13 @@ _PER = {
     "g": "gram",
     "ml": "milliliter",
 }
+_PER |= {
+    each: each
+    for each in (
+        "dozen pack carton case pint quart cup yard acre plate pair set roll sheet bunch jar can tray crate sack stem "
+        "pound ounce liter litre gram foot meter kid guest vehicle entry visit call message image license device member"
+    ).split()
+}
 _PER |= {each.upper(): _PER[each] for each in "hr hour day wk week mo month yr year night person lb gal".split()}
 _SYMBOL = alternatives(CURRENCIES)
 _SYMBOL_STARTS = re.escape("".join(sorted({symbol[0] for symbol in CURRENCIES})))
@@ -114,7 +121,7 @@ _AMOUNT = rf"""
         (?:[ ]?[-–][ ]?|(?P<link>[ ]to[ ])(?=[$€£¥])) (?P=symbol)? (?P<to>{_NUMBER}) )?
     {_SCALE}
     (?P<more>\+)?
-    (?: [ ]?/[ ]?(?P<per>{alternatives(_PER)}|(?<=/)(?!(?:or|and|no|off|free)\b)[a-z]{{3,14}})(?!\w)
+    (?: [ ]?/[ ]?(?P<per>{alternatives(_PER)})(?!\w)
       | (?P<quantity>[ ]?/[ ]?(?={_QUANTITY}[ ][a-z])))?
 """
 _AFTER = rf"""
@@ -192,7 +199,7 @@ def _amount(match: re.Match[str]) -> str:
     else:
         words = amount(number, coin)
     more = " plus" if match["more"] else ""
-    per = _PER.get(match["per"] or "", match["per"])
+    per = _PER.get(match["per"] or "", "")
     if match["quantity"]:
         return f"{article}{sign}{words}{more} per "
     return article + sign + words + more + (f" {per}" if per == "each" else f" per {per}" if per else "")

@@ -142,6 +142,7 @@ _MORE = (
     "Fed",
     "Lat",
     "def",
+    "Adj",
 )
 _ABBREVIATIONS = (
     first_words((*TITLES, "Rt", "mi", *_MORE, *NUMBERED, *STREETS, *COMPANIES, *WORDS))

@@ -21,6 +21,8 @@ _ORDINALS = {
     "nine": "ninth",
     "twelve": "twelfth",
 }
+NOT_LASTING = r"(?<!\btook[ ])(?<!\bfor[ ])(?<!\bafter[ ])(?<!\bin[ ])(?<!\blasted[ ])(?<!\bof[ ])(?<!\bwithin[ ])"
+"""Not after a word before a duration: "404s" has seconds in "it took 404s"."""
 NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
 """Regular expression of a number without a sign: 5, 1,234, 3.14."""
 

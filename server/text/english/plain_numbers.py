@@ -61,7 +61,7 @@ _POINTS = r"""
 """-0.3pp, 4 pct. pts.: percentage points."""
 _TYPE_SIZE = (
     r"(?<=\d)(?:-pts?\.?(?!\w)|[ ]?pts?\.?(?=[ ](?:Arial|Times|Helvetica|Calibri|Georgia|Garamond|Verdana|Courier"
-    r"|Cambria|Roboto|Inter|Comic|font|type|text|serif|sans|bold|body|leading)\b))"
+    r"|Cambria|Roboto|Inter|Comic|font|type|text|serif|sans|bold|leading)\b))"
 )
 """12-pt. type, 10pt Helvetica."""
 _UNDERSCORES = r"(?<![\w.])\d{1,3}(?:_\d{3})+(?![\w.])"

@@ -19,10 +19,12 @@ _MINUS = (
 """5 - 3 is 2."""
 _TRIPLE = r"(?<![\w.,/$:\-])(?P<first>\d{1,3})[-–](?P<second>\d{1,3})[-–](?P<third>\d{1,3})(?![\w/:\-]|[.,]\d)"
 _RECORD = r"""
-    (?P<before> ^At[ ] | \bthe[ ](?=\d{1,2}[-–]\d{1,2}[ ][A-Z][a-z]+s\b)
-      | \b(?:[Ww]ent|[Gg]oing|[Ss]tarted|to[ ]go
-          |(?:[Ii]mproved?|[Ff](?:ell|alls?)|[Dd]rop(?:ped|s)?|[Mm]ove[ds]?)[ ]to)[ ] )
-    (?P<won>\d{1,3})[-–](?P<lost>\d{1,3}) (?![\w/:\-]|[.,]\d|[ ](?:up|down|ahead|behind)\b)
+    (?P<before> ^At[ ](?=\d{1,2}[-–]\d{1,2},)
+      | \bthe[ ](?=\d{1,2}[-–]\d{1,2}[ ](?!(?:Player|Month|Year|Week|Day|Hour|Page|Star)s)
+          [A-Z][a-z]+s\b)
+      | \b(?:[Ww]ent|to[ ]go|(?:[Ii]mproved?|[Ff](?:ell|alls?)|[Dd]rop(?:ped|s)?|[Mm]ove[ds]?)[ ]to)[ ]
+        (?=\d{1,3}[-–]\d{1,3}(?:[.,;!?)]|\s*$|[ ](?:and|on|against|overall)\b)) )
+    (?P<won>\d{1,3})[-–](?P<lost>\d{1,3}) (?![\w/:\-]|[.,]\d)
 """
 """Games won and lost: at 11-2, improved to 5-0."""
 _RATIO = (

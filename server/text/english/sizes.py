@@ -19,7 +19,7 @@ _INCHES = rf"""
     (?P<article>\b(?:[Aa]n?|[Tt]he|[Mm]y|[Hh]er|[Hh]is|[Oo]ur|[Tt]heir|[Tt]his|[Tt]hat|[Yy]our)[ ])?
     (?<![\w."])(?:(?P<from>\d{{1,3}})[-–](?!\d/))?(?P<number>{NUMBER}|{FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ][\d(]|$)
 """
-_QUOTE = lazy(r"(?<!\d)\"")
+_QUOTE = lazy(r"(?<!\d/\d)\"")
 _SCREEN = lazy(
     r"[ ](?:[\w-]+[ ]){0,6}(?:T[ ]?Vs?|monitors?|displays?|mattress(?:es)?|laptops?|screens?|wheels?|rims?|tablets?)\b"
 )
@@ -83,7 +83,7 @@ _INCH_SIZES = rf"""
 
 def _feet(match: re.Match[str]) -> str:
     by = " by " if match["by"] else ""
-    if "'" in match[0] and match[0].endswith('"') and float(match["inches"]) >= 12 and not by:
+    if "'" in match[0] and match[0].endswith('"') and float(match["inches"]) >= 20 and not by:
         minutes = numbers.plural(match["feet"], "minute", "minutes")
         return f"{minutes} {numbers.plural(match['inches'], 'second', 'seconds')}"
     return f"{numbers.number(match['feet'])} foot {numbers.number(match['inches'])}{by}"
@@ -163,7 +163,7 @@ def _side(text: str) -> str:
 
 EARLY: tuple[Rule, ...] = (
     rule(r"(?<=\d)\"[ ]?[-–][ ]?(?=\d{1,3}\")", " to ", "digit mark"),
-    rule(r"(?<=\d)\"\+(?!\w)", " inches plus", "digit mark"),
+    rule(r"(?<!\"\d)(?<!\"\d\d)(?<=\d)\"\+(?!\w)", " inches plus", "digit mark"),
     rule(_MATCH_MINUTE, _match_minute, "digit mark"),
     rule(r"(?<=minutes[ ]\()pen\.?(?=\))", "penalty", ("pen",)),
     rule(_FOOT_THOUSANDS, lambda match: f"{numbers.number(match['number'])} feet", "digit mark"),

@@ -163,11 +163,15 @@ FIRST: tuple[Rule, ...] = (
 EARLY: tuple[Rule, ...] = (
     rule(r"(?<=[a-z])/(?=\d{1,3}%)", ", ", r"/\d"),
     rule(r"(?<![\w.])1:1s(?!\w)", "one on ones", "1:1"),
-    rule(r"(?<![\w.:])1:1(?=[ ](?:with|w/|meetings?|calls?|chats?)(?![\w-]))", "one on one", "1:1"),
+    rule(
+        r"(?<![\w.:])1:1(?=[ ](?:with|w/)[ ](?:my|your|his|her|our|their|[A-Z][a-z])|[ ](?:meetings?|calls?|chats?)\b)",
+        "one on one",
+        "1:1",
+    ),
     rule(
         r"[ ]/[ ](?:(?<=[a-z][ ]/[ ])|(?<=[ECMPSD]T[ ]/[ ]))"
-        r"(?=\d{1,5}(?:\.\d)?(?:%|°|:\d\d|[ ]?(?:mpg|mph|km|mi|lbs?|kg|oz|cm|mm|ft|hrs?|mins?|am|pm|[MG]B)\b))"
-        r"|(?<=\b[ECMP]T)[ ]/[ ]",
+        r"(?=\d{1,5}(?:\.\d)?(?:%|°|:\d\d|[ ]?(?:mpg|mph|am|pm)\b))"
+        r"|(?<=[ap]m[ ][ECMP]T)[ ]/[ ]",
         ", ",
         " / ",
     ),

@@ -185,9 +185,9 @@ def _clock_range(match: re.Match[str]) -> str:
 
 def _military(hour: str, minute: int) -> str:
     """Return a time of a range that counts 24 hours: "02:00" is "oh two hundred"."""
-    if minute or int(hour) in (0, 24):
+    if minute or not hour.startswith("0") or int(hour) == 0:
         return clock(int(hour), minute)
-    return f"{'oh ' if hour.startswith('0') else ''}{numbers.cardinal(int(hour))} hundred"
+    return f"oh {numbers.cardinal(int(hour))} hundred"
 
 
 def _duration(match: re.Match[str]) -> str:

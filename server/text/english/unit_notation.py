@@ -18,12 +18,12 @@ _USED_OF = r"(?<![\w.,/])(?P<used>\d{1,4}\.\d{1,2})[ ]?/[ ]?(?=\d[\d.]{0,6}[ ]?[
 """6.2/16 GB."""
 _PER_AREA = r"(?<=\d)/(?P<unit>km|mi|m|ft)(?:²|\^?2)(?!\w)"
 """4,200/km²."""
-_COUNTED_PER = r"(?<=[a-z]{2}s)/(?P<unit>[mdµu]L|ml|L|k?g|mg|[cmk]m|mi|min|sec|hr|h|day|wk|mo|yr|acre|ha|s)(?![\w/])"
+_COUNTED_PER = r"(?<=[a-z]{2}s)/(?P<unit>[mdµu]L|ml|kg|mg|km|mi|min|sec|hr|day|wk|mo|yr|acre)(?![\w/])"
 """cells/mL, calls/hr."""
-_MILLIBARS = r"(?<=\d{3})[ ]?mb(?!\w)"
+_MILLIBARS = r"(?:(?<=\b[89]\d\d)|(?<=\b10\d\d))[ ]?mb(?!\w)"
 _STORM = lazy(r"(?i)\b(?:hurricane|storm|pressure|cyclone|typhoon|barometer|winds?)\b")
 _NAUTICAL = r"(?<=\d)[ ]?nm(?!\w)"
-_AT_SEA = lazy(r"\b(?:kts?|knots|visibility|vis|gusts?|gusting|seas|swells?|offshore|sail\w*|vessels?|marina)\b")
+_AT_SEA = lazy(r"\b(?:kts?|knots|gusts?|gusting|seas|offshore|sailing|marina)\b")
 """What shows that nm are nautical miles."""
 _AMPS = r"(?<=\d)[ ]A(?=[ ](?:max|min|total|fuse|circuit|at|from)\b|[,;)]|\.?\s*$)"
 _ELECTRIC = lazy(r"\d ?(?:V|VAC|VDC|kV|Hz|kW)\b")

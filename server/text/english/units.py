@@ -302,10 +302,17 @@ _HIGH_LOW = r"""
 """
 """H 78° L 61°."""
 
+_JEWEL = lazy(r"(?i)\b(?:rings?|stones?|cut|karat|gold|diamonds?|gems?|sapphires?|rub(?:y|ies)|emeralds?|earrings?)\b")
+
+
+def _count(match: re.Match[str]) -> str:
+    return match[0] if _JEWEL.search(match.string) else " count"
+
+
 RULES: tuple[Rule, ...] = (
-    rule(r"\b[Hh]i(?=[ ]-?\d{1,3}[°,;/])", "high", ("hi",)),
+    rule(r"\b[Hh]i(?=[ ]-?\d{1,3}(?:°|[,;/][ ]?[Ll]o\b))", "high", ("hi",)),
     rule(r"\b[Ll]o(?=[ ]-?\d{1,3}(?:[°,;.]|\s*$))", "low", ("lo",)),
-    rule(r"(?<=\d)[ ]?ct\b\.?(?=\)|[ ](?:box|pack|bag|count)|,)(?![^.]*\b(?:gold|diamond))", " count", ("ct",)),
+    rule(r"(?<!\.\d)(?<=\d)[ ]?ct\b\.?(?=\)|[ ](?:box|pack|bag)|,)", _count, ("ct",)),
     rule(_HIGH_LOW, r"high \g<high>\g<between>low ", "°"),
     rule(_KITCHEN, _kitchen, (*beside("", "tTcC"), "tbs", "pt")),
     rule(_DOSE, _dose, "unit/digit"),

@@ -61,14 +61,14 @@ _DAYS = rf"(?<!\w){_DAYS_ANY}(?:{_DAY_LINK}{_DAYS_ANY}(?!\w)){{1,6}}"
 """Mon-Fri, SAT & SUN, Mon, Wed and Fri."""
 _DAY_WORD = lazy(rf"\b{_DAYS_ANY}\b")
 _AFTER_TIME = rf"""
-    (?P<time>\b[ap]\.?m\.?[ ]) (?P<day>{DAYS_SHORT}) (?![\w'-]|[ ](?:down|up|in|by|with|through|next|back)\b)
-    \.? (?=(?P<next>[ ][A-Z])?)
+    (?P<time>\b[ap]\.?m\.?[ ]) (?P<day>{DAYS_SHORT}) (?![\w'-])
+    (?: \.(?=(?P<next>[ ][A-Z])?) | (?=[,;:)]|\s*$|[ ](?!(?:down|up|in|by|with|through|next|back)\b)[a-z]) )
 """
 """9:55 am Sat."""
-_CELL = rf"^(?P<day>{DAYS_SHORT})(?=,[ ][-−]?\d)"
+_CELL = rf"^(?P<day>{DAYS_SHORT})(?=,[ ][-−]?\d{{1,3}}°)"
 """The day of a row of a table: "Sat, 71°"."""
 _CERTAIN_DAY = rf"""
-    (?<![\w.])(?:Fri|fri|Thu(?:rs?)?|thurs|Tues?|tues|Weds)(?![\w'-]|\.\w|[ ][A-Z][a-z])(?:\.(?=[ ][a-z\d]))?
+    (?<![\w.])(?:Fri|fri|Thurs?|thurs|Tues?|tues|Weds)(?![\w'-]|\.\w|[ ][A-Z][a-z])(?:\.(?=[ ][a-z\d]))?
   | (?: (?<=\b[Oo]n[ ]) | (?<=\b[Bb]y[ ]) | (?<=\b[Tt]his[ ]) | (?<=\b[Nn]ext[ ]) | (?<=\blast[ ]) | (?<=\b[Ee]very[ ])
       | (?<=\buntil[ ]) | (?<=\btill[ ]) ) {DAYS_SHORT} (?![\w'-]|\.\w|[ ][A-Z])(?:\.(?=[ ][a-z\d]))?
 """

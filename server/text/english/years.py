@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import letters, numbers
+from server.text.english.numbers import NOT_LASTING
 from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
@@ -32,7 +33,9 @@ _MANY = {
     "100000": "hundreds of thousands",
 }
 _SHORT = r"(?<!\w)'(?P<year>\d\d)(?!\w)(?!')"
-_FORMS = r"(?<![\w.,$€£:/-])(?P<number>[1-9]\d{2}[1-9])s(?!\w)"
+_FORMS = rf"""
+    (?<![\w.,$€£:/-]) {NOT_LASTING} (?P<number>[1-9]\d{{2}}[1-9])s(?!\w)
+"""
 """1099s: a number of four digits in the plural. Few durations have as many seconds."""
 _ERA = r"""
     (?<![\w.,$]) (?:(?P<start>\d{1,5})[ ]?[-–][ ]?)?(?P<number>\d{1,5})[ ]?
