@@ -52,13 +52,6 @@ def _public_law(match: re.Match[str]) -> str:
     return f"Public Law {numbers.grouped(match['congress'])} {numbers.grouped(match['law'])}"
 
 
-_WAYS = {"N": "north", "S": "south", "E": "east", "W": "west"}
-_BOUND = (
-    r"(?<![\w.])(?P<way>[NSEW])B"
-    r"(?=[ ](?:I-?\d{2,3}|US-?[ ]?\d+|SR|[Hh]wy|[Rr]oute|[Rr]te|lanes?|traffic|ramps?)\b)"
-)
-"""NB I-405."""
-
 RULES: tuple[Rule, ...] = (
     rule(r"\b(?P<years>(?:yrs?\.?|years'?)[ ](?:of[ ])?)exp\b(?!\w)\.?", r"\g<years>experience", ("exp",)),
     rule(r"\b(?P<by>(?:on|[Uu]pon|by|per)[ ])req\.", r"\g<by>request", ("req",)),
@@ -123,7 +116,6 @@ RULES: tuple[Rule, ...] = (
         lambda match: f"{numbers.ordinal(int(match['number']))} Circuit",
         ("cir",),
     ),
-    rule(_BOUND, lambda match: f"{_WAYS[match['way']]}bound", ("NB ", "SB ", "EB ", "WB ")),
     rule(r"(?:(?<=:\d\d[ ]of[ ])|(?<=^))Rd\.?(?=[ ]\d)", "Round", ("rd",)),
     rule(r"(?P<winner>\b[A-Z][\w'-]{1,30}[ ])def\.(?=[ ][A-Z])", r"\g<winner>defeated", ("def",)),
     rule(

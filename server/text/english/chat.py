@@ -145,7 +145,7 @@ def _tone(match: re.Match[str]) -> str:
     return match[0] if _NO_TONE.search(match.string, max(0, match.start() - 12), match.start()) else ""
 
 
-FIRST: tuple[Rule, ...] = (rule(_TONE, _tone, " /"), rule(_SIGNED, _signed, (" -", " –", " —")))
+FIRST: tuple[Rule, ...] = (rule(_TONE, _tone, " /"), rule(_SIGNED, _signed, (" -", " —")))
 """Run before paths."""
 
 RULES: tuple[Rule, ...] = (

@@ -34,6 +34,11 @@ _COMPASS = (
     r"(?P<wind>NNE|NNW|SSE|SSW|ENE|ESE|WNW|WSW)(?![\w&/-]|\.\w)"
 )
 """Moving WNW. SSE is also a protocol."""
+_BOUND = (
+    r"(?<![\w.])(?P<direction>[NSEW])B"
+    r"(?=[ ](?:I-?\d{2,3}|US-?[ ]?\d+|SR|[Hh]wy|[Rr]oute|[Rr]te|lanes?|traffic|ramps?)\b)"
+)
+"""NB I-405."""
 _FROM_PLACE = r"[ ](?P<wind>[NS]?[EW]|[NS])\.?(?=[ ]of[ ])"
 """3 mi. N of town."""
 _SIDE_OF = r"""
@@ -96,6 +101,11 @@ RULES: tuple[Rule, ...] = (
     rule(_ROUTE, lambda match: f"{match['road']} {_DIRECTIONS[match['direction']].lower()}", "digit direction"),
     rule(_POSITION, _position, ("°", "º")),
     rule(_WIND, _wind, ("wind", "winds", "gust", "gusts", "heading", "swell", "swells", "blowing")),
+    rule(
+        _BOUND,
+        lambda match: f"{_DIRECTIONS[match['direction']].lower()}bound",
+        tuple(f"{direction}B " for direction in _DIRECTIONS),
+    ),
     rule(_COMPASS, _wind, "capitals"),
     rule(_FROM_PLACE, _from_place, (" of ",)),
     rule(

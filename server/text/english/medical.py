@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from server.text.english import letters, numbers
-from server.text.english.rules import Rule, beside, rule
+from server.text.english.rules import Rule, alternatives, beside, rule
 from server.text.patterns import lazy
 
 _EVERY = r"(?<![\w.])[qQ](?P<count>\d{1,2})(?:[-–](?P<to>\d{1,2}))?[ ]?(?P<unit>h(?:ou)?rs?|h|H|d|min)(?!\w)\.?"
@@ -42,7 +42,6 @@ _MEASURED = {
     "Wt": "Weight",
     "wt": "weight",
 }
-_MEASURED_NEEDS = ("ht", "wt", "hgb", "plt", "hct")
 _BREATH = r"(?<![\w.\-])SOB(?![\w\-])"
 _ILLNESS = lazy(
     r"\b(?:c/o|complains|pt|patients?|denies|chest|cough|fevers?|exertion|dyspnea|edema|wheez\w+|nausea|dizz\w+|asthma|COPD"
@@ -113,9 +112,9 @@ RULES: tuple[Rule, ...] = (
         ("dx", "hx", "sx", "tx"),
     ),
     rule(
-        r"(?<![\w.])(?P<word>[Hh]t|[Ww]t|Hgb|Plt|Hct)(?=:?[ ]\d)",
+        rf"(?<![\w.])(?P<word>{alternatives(_MEASURED)})(?=:?[ ]\d)",
         lambda match: _MEASURED[match["word"]],
-        _MEASURED_NEEDS,
+        frozenset(map(str.lower, _MEASURED)),
     ),
     rule(_BREATH, lambda match: "S O B" if _is_medical(match.string) else match[0], ("sob",)),
     rule(r"\b(?P<kind>no|family|medical|past|prior|social|surgical)[ ]hx(?!\w)", r"\g<kind> history", ("hx",)),

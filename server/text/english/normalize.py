@@ -125,25 +125,7 @@ FIRST = Rules(
 _PARAGRAPH = lazy(r"\n[^\S\n]*\n\s*")
 _LONGEST_PIECE = 1000
 """Maximum characters that the rules see at a time, so that the cost of any text is linear in its length."""
-_MORE = (
-    "feat",
-    "Pop",
-    "Amend",
-    "Mk",
-    "Conf",
-    "Pub",
-    "lg",
-    "Term",
-    "Ct",
-    "Ldr",
-    "Cal",
-    "Ore",
-    "Bd",
-    "Fed",
-    "Lat",
-    "def",
-    "Adj",
-)
+_MORE = "feat Pop Amend Mk Conf Pub lg Term Ct Ldr Cal Ore Bd Fed Lat def Adj".split()
 _ABBREVIATIONS = (
     first_words((*TITLES, "Rt", "mi", *_MORE, *NUMBERED, *STREETS, *COMPANIES, *WORDS))
     | weekdays.SHORT_DAYS

@@ -20,7 +20,7 @@ _INCHES = rf"""
     (?<![\w."])(?:(?P<from>\d{{1,3}})[-–](?!\d/))?(?P<number>{NUMBER}|{FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ][\d(]|$)
 """
 _QUOTE = lazy(r"(?<!\d/\d)\"")
-_SCREEN = lazy(
+_SIZED_THING = lazy(
     r"[ ](?:[\w-]+[ ]){0,6}(?:T[ ]?Vs?|monitors?|displays?|mattress(?:es)?|laptops?|screens?|wheels?|rims?|tablets?)\b"
 )
 _FOOT_SIZES = rf"(?<![\w.'])(?P<sides>{NUMBER}'(?:[ ]?[x×][ ]?{NUMBER}'){{1,2}})(?!\w)"
@@ -95,7 +95,7 @@ def _inches(match: re.Match[str]) -> str:
     article = match["article"] or ""
     describes = (
         attributive.measure(match.string, *match.span())
-        or _SCREEN.match(match.string, match.end())
+        or _SIZED_THING.match(match.string, match.end())
         or (article and re.match(rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS})\b)[A-Za-z]", match.string[match.end() :][:10]))
     )
     start = f"{numbers.number(match['from'])} to " if match["from"] else ""

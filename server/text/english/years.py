@@ -33,7 +33,7 @@ _MANY = {
     "100000": "hundreds of thousands",
 }
 _SHORT = r"(?<!\w)'(?P<year>\d\d)(?!\w)(?!')"
-_FORMS = rf"""
+_PLURALS = rf"""
     (?<![\w.,$€£:/-]) {NOT_LASTING} (?P<number>[1-9]\d{{2}}[1-9])s(?!\w)
 """
 """1099s: a number of four digits in the plural. Few durations have as many seconds."""
@@ -142,7 +142,7 @@ EARLY: tuple[Rule, ...] = (
     rule(_DECADES, _decades, ("0s-", "0s–", "0s –", "0s -")),
     rule(_DECADE, _decade, ("0s", "0's")),
     rule(_SHORT, _short, "quoted digit"),
-    rule(_FORMS, lambda match: numbers.plural_number(numbers.year(int(match["number"]))), r"\d\d\d\ds"),
+    rule(_PLURALS, lambda match: numbers.plural_number(numbers.year(int(match["number"]))), r"\d\d\d\ds"),
 )
 """Run before units: "the 90s" is a decade, "90s" elsewhere a duration."""
 
