@@ -32,6 +32,7 @@ from engine.system.cores import available_cores
 from engine.system.process import exit_immediately, prepare_process
 from engine.talker.fused.compilations import compile_triton_kernels, talker_compilations
 from engine.talker.gpu_step.graphs import batch_sizes
+from engine.talker.loading import runs_on_vllm
 
 _MAX_PROCESSES = 4
 _CORES_PER_PROCESS = 4
@@ -104,20 +105,21 @@ def main() -> None:
 def compile_ahead(
     checkpoint: Checkpoint, config: EngineConfig, device: torch.device, share: tuple[int, int] = (0, 1)
 ) -> None:
-    """Compile a share of the kernels of Code2Wav and of a talker in bfloat16, in that order.
+    """Compile a share of the kernels of Code2Wav, and then of a talker on vLLM in bfloat16.
 
     Of the talker: the sampler of codebook 0, and on Hopper the layers and the code predictor for up to
     ``batched.MAX_ROWS`` rows, not in fp8. share: see ``CompileOnly``. Raises the first error of the compilers.
     """
     backend = choose_backend(config.code2wav, config.code2wav_streams, device, checkpoint.codec.decoder)
     talker, slots = checkpoint.model.talker, config.talker.slots
-    reproducible, bfloat16 = config.talker.vllm.reproducible, choose_dtype(config, device) == torch.bfloat16
+    reproducible = config.talker.vllm.reproducible
+    fused = runs_on_vllm(config, device) and choose_dtype(config, device) == torch.bfloat16
     hopper = UnitKernels.supported(device)  # the talker's kernels need the same capability
     layers = hopper and not reproducible
     compilations: list[Callable[[], bytes]] = []
     if backend.graphed and hopper:
         compilations += codec_compilations()
-        if bfloat16:
+        if fused:
             compilations += talker_compilations(talker, batch_sizes(slots, single=reproducible), layers=layers)
     index, number = share
     compilations = compilations[index::number]
@@ -126,7 +128,7 @@ def compile_ahead(
         if backend.graphed:
             shared = shared_bytes(device)
             compile_kernels(checkpoint.codec, backend.dtype, backend.sizes, shared, load=True, share=share)
-            if bfloat16:
+            if fused:
                 with ThreadPoolExecutor() as triton_pool, CompileOnly(triton_pool, load=True, share=share) as launch:
                     compile_triton_kernels(talker, slots, launch, layers=layers)
         for each in compiling:

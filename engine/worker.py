@@ -95,10 +95,11 @@ def run(config: EngineConfig, requests: MultiEndpoint, audio: MultiSide, request
         memory = GpuMemory(device, config.gpu_memory_gib) if device.type == "cuda" else None
         if device.type == "cuda":
             sys.setswitchinterval(_GPU_SWITCH_INTERVAL_S)
+        checkpoint.prefetch(whole=runs_on_vllm(config, device))
         in_thread = config.code2wav.placement == "thread"
         if in_thread:
             # Before Code2Wav is loaded: concurrent imports could see partially initialized modules.
-            with precompiling(config) if runs_on_vllm(config, device) else nullcontext():
+            with precompiling(config) if device.type == "cuda" else nullcontext():
                 import_ahead(config, device)
         unused.clear()  # launch.start takes ownership of both sides, even if it fails
         first_frame_slot = FirstFrameSlot() if in_thread and device.type == "cuda" else None
@@ -168,7 +169,6 @@ def _load(
 ) -> tuple[Talker, RequestReader, EngineInfo]:
     started = time.monotonic()
     prepare_torch(config)
-    checkpoint.prefetch()
     encoder = _load_encoder(checkpoint, config, device, memory)
     defaults, pad = resolve(SamplingParams(), checkpoint.generation), checkpoint.model.text_ids.tts_pad
     if compute is None:

@@ -106,12 +106,13 @@ class Checkpoint:
         """Like ``tensors``, from speech_tokenizer/model.safetensors, with a prefix such as "decoder."."""
         return self._codec_file.read(_with_dot(prefix), codec_shapes(self.codec))
 
-    def prefetch(self) -> None:
+    def prefetch(self, *, whole: bool = False) -> None:
         """Start reading all of model.safetensors in a thread, so that the file is read only once.
 
         Then ``tensors`` and ``stream`` return each tensor once, and ``verify`` must be called before their first use.
+        whole: see ``TensorStream``.
         """
-        self._model_file.prefetch(model_shapes(self.model).keys())
+        self._model_file.prefetch(model_shapes(self.model).keys(), whole=whole)
 
     def verify(self) -> None:
         """Read the rest of a prefetched model.safetensors, and forget the tensors that were not used.

@@ -79,6 +79,7 @@ class TensorStream:
         version: the version of the file that the header was read from.
         entries: the tensors to read.
         checksums: has the digest of the file, if it is to be verified.
+        whole: read all tensors at once, instead of waiting for ``take``.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class TensorStream:
         version: Version,
         entries: Mapping[str, Entry],
         checksums: Checksums,
+        whole: bool = False,
     ) -> None:
         self._path, self._header, self._version, self._checksums = path, header, version, checksums
         self._entries = dict(sorted(entries.items(), key=lambda item: item[1].begin))
@@ -97,7 +99,7 @@ class TensorStream:
         self._ready: dict[str, torch.Tensor] = {}
         self._untaken = set(entries)
         self._ready_bytes = 0
-        self._read_up_to = 0
+        self._read_up_to = version.size if whole else 0
         """Offset in the file up to which to read without waiting."""
         self._ended = False
         self._error: BaseException | None = None

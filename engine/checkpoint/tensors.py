@@ -86,12 +86,12 @@ class TensorFile:
                     "the model that config.json describes"
                 )
 
-    def prefetch(self, names: Collection[str]) -> None:
+    def prefetch(self, names: Collection[str], *, whole: bool = False) -> None:
         """Start reading tensors in a thread. ``read`` and ``take`` return each of them once.
 
-        They must not be used before ``verify`` has returned.
+        They must not be used before ``verify`` has returned. whole: see ``TensorStream``.
         """
-        self._stream = self._start(names)
+        self._stream = self._start(names, whole=whole)
 
     @property
     def prefetching(self) -> bool:
@@ -141,7 +141,7 @@ class TensorFile:
         stream.finish()
         return tensors
 
-    def _start(self, names: Collection[str]) -> TensorStream:
+    def _start(self, names: Collection[str], *, whole: bool = False) -> TensorStream:
         entries = {name: self._entries[name] for name in names}
         return TensorStream(
             self._open(),
@@ -150,6 +150,7 @@ class TensorFile:
             version=self._version,
             entries=entries,
             checksums=self._checksums,
+            whole=whole,
         )
 
     def _in_file_order(self, names: Collection[str]) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import importlib.util
 import logging
-import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -164,6 +163,8 @@ def load_decoder(config: EngineConfig, compute: ComputeThread | None = None) -> 
     if backend.graphed:
         tensors = checkpoint.codec_tensors("decoder.")
         try:
+            if config.code2wav.placement == "process":  # as a thread, its kernels are compiled by engine.precompile
+                compile_kernels(checkpoint.codec, backend.dtype, backend.sizes, shared_bytes(device))
             return graphed_decoder(checkpoint.codec, tensors, backend, device, config.code2wav_streams)
         except Exception as error:
             backend = plain_backend(config.code2wav, reason_for_fallback(error))
@@ -220,13 +221,10 @@ def graphed_decoder(
     """
     from engine.kernels.codec_triton import TritonOps
 
-    shared, started = shared_bytes(device), time.monotonic()
-    compile_kernels(codec, backend.dtype, backend.sizes, shared)
-    _log.info("compiled Code2Wav's kernels, or found them in Triton's cache, in %.1f s", time.monotonic() - started)
     device_stream = CudaStream(device, blocking=available_cores() < _MIN_SPIN_CORES, high_priority=True)
     with device_stream.context():
         weights = RowWeights(tensors, codec.decoder, device=device, dtype=backend.dtype)
-    ops = TritonOps(shared=shared, units=_unit_kernels(device))
+    ops = TritonOps(shared=shared_bytes(device), units=_unit_kernels(device))
     decoder = GraphedDecoder(weights, ops, device_stream, rows=rows, sizes=backend.sizes)
     torch.cuda.empty_cache()
     return decoder

@@ -80,6 +80,7 @@ def import_ahead(config: EngineConfig, device: torch.device) -> None:
         try:
             importlib.import_module("engine.talker.vllm.core")
         finally:
+            gc.freeze()  # vLLM collects several times while it loads
             gc.enable()
     if _compiled(config, device):
         importlib.import_module("engine.kernels.compiled.team")

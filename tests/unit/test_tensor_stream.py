@@ -53,6 +53,19 @@ def test_only_tensors_that_are_needed_soon_are_in_memory(stored, tmp_path, monke
     file.verify()
 
 
+def test_a_whole_file_is_read_before_any_tensor_is_taken(stored, tmp_path, monkeypatch):
+    monkeypatch.setattr(tensor_stream, "_AHEAD_BYTES", 1)
+    file = opened(tmp_path)
+    file.prefetch(NAMES, whole=True)
+    thread = next(thread for thread in threading.enumerate() if thread.name == "checkpoint")
+    thread.join(10)
+    assert not thread.is_alive()
+    (tmp_path / FILE).write_bytes(b"overwritten")
+    for name in NAMES:
+        assert torch.equal(file.take(name), stored[name])
+    file.verify()
+
+
 def test_a_tensor_can_be_taken_once(stored, tmp_path):
     file = opened(tmp_path)
     file.prefetch(NAMES[:2])

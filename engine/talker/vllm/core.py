@@ -63,7 +63,7 @@ class TalkerCore:
             engine = EngineArgs(model=folder, **arguments).create_engine_config()
         executor = Executor.get_class(engine)
         if memory is not None:
-            executor = _measured(executor, memory, need)
+            executor = _gpu_executor(executor, memory, need)
         try:
             self._engine = EngineCore(engine, executor, log_stats=False)
             self._prepare(arguments["max_num_batched_tokens"], need.block_size, config)
@@ -183,15 +183,23 @@ def _cache_need(
     return CacheRequirements(position, block, (minimum + 1) * block, (maximum + 1) * block, config.context)
 
 
-def _measured(base: type[Executor], memory: GpuMemory, need: CacheRequirements) -> type[Executor]:
-    """Return a subclass of ``base`` whose KV cache size comes from ``memory``.
+def _gpu_executor(base: type[Executor], memory: GpuMemory, need: CacheRequirements) -> type[Executor]:
+    """Return a subclass of ``base`` for a GPU.
 
-    vLLM asks for the size after it has loaded the weights; the size is measured after the longest step has run.
+    Its KV cache size comes from ``memory``: vLLM asks for the size after it has loaded the weights, and it is measured
+    after the longest step has run. It captures CUDA graphs without vLLM's warm-up, which would compile twelve kernels
+    for seconds that only vLLM's own scheduling and sampling use.
     """
 
-    class MeasuredExecutor(base):
+    class GpuExecutor(base):
         def determine_available_memory(self) -> list[int]:
             memory.reset_peak()
             return [memory.cache_bytes(need) for _ in super().determine_available_memory()]
 
-    return MeasuredExecutor
+        def collective_rpc(self, method: Any, *args: Any, **kwargs: Any) -> Any:
+            if method == "compile_or_warm_up_model":
+                self.driver_worker.worker.model_runner.capture_model()
+                return []
+            return super().collective_rpc(method, *args, **kwargs)
+
+    return GpuExecutor

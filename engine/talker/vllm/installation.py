@@ -21,8 +21,6 @@ _ENVIRONMENT = {
     "VLLM_CONFIGURE_LOGGING": "0",
     "VLLM_NO_USAGE_STATS": "1",
 }
-_JIT_MONITORS = ("vllm.triton_utils.jit_monitor", "vllm.utils.jit_monitor")
-"""Loggers of vLLM's warnings of late compilation: that of 0.24, and that of 0.32."""
 _log = logging.getLogger(__name__)
 
 
@@ -45,15 +43,10 @@ def require() -> None:
 
 
 def prepare_environment() -> None:
-    """Set the environment variables that vLLM reads on import, unless they are set, and its log level to WARNING.
-
-    vLLM also warns of kernels that are compiled after its warm-up, as ours are. These warnings stay off.
-    """
+    """Set the environment variables that vLLM reads on import, unless they are set, and its log level to WARNING."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     logging.getLogger("vllm").setLevel(logging.WARNING)
-    for module in _JIT_MONITORS:
-        logging.getLogger(module).setLevel(logging.ERROR)
 
 
 def _problem(found: tuple[int, int] | None) -> SetupError | None:

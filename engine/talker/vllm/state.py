@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
 from vllm.v1.worker.gpu.model_states.default import DefaultModelState
-from vllm.v1.worker.gpu.sample.output import SamplerOutput
 
 from engine.prompt.builder import NO_TOKEN
 from engine.talker.fused.dispatch import first_code_sampler
@@ -53,10 +51,6 @@ class TalkerState(DefaultModelState):
         slots, text, codec = self.row_ids[:, : len(voices)]
         return self.inputs.rows(slots, text, codec, voices)
 
-    def prepare_inputs(self, input_batch: Any, req_states: Any) -> dict[str, Any]:
-        """Return the buffer of voices. vLLM calls this only to warm up."""
-        return self.prepare_dummy_inputs(input_batch.num_reqs, input_batch.num_tokens_after_padding)
-
     def prepare_dummy_inputs(self, num_reqs: int, num_tokens: int) -> dict[str, Any]:
         """Return the buffer of voices, for graph capture."""
         return {"inputs_embeds": self.voices[:num_tokens]}
@@ -67,24 +61,7 @@ class TalkerState(DefaultModelState):
 
 
 class NoSampler:
-    """A sampler without work, which only vLLM's warm-up calls."""
+    """A sampler without work, which vLLM calls once, to measure its memory."""
 
-    penalties_state = SimpleNamespace(output_bin_counts=None)
-
-    def __call__(self, logits: Tensor, input_batch: Any) -> SamplerOutput:
-        """Return code 0 for each row."""
-        count = len(logits)
-        zeros = torch.zeros(count, dtype=torch.int32, device=logits.device)
-        return SamplerOutput(
-            sampled_token_ids=torch.zeros(count, 1, dtype=torch.int64, device=logits.device),
-            logprobs_tensors=None,
-            num_nans=None,
-            num_sampled=torch.ones_like(zeros),
-            num_rejected=zeros,
-        )
-
-    def add_request(self, *_: Any) -> None:
-        """Do nothing: there is no state."""
-
-    def apply_staged_writes(self) -> None:
-        """Do nothing: there are no staged writes."""
+    def __call__(self, logits: Tensor, input_batch: Any) -> None:
+        """Do nothing."""
