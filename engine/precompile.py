@@ -96,6 +96,7 @@ def main() -> None:
     config_json, parent, index, number = sys.argv[1:]
     config = EngineConfig.model_validate_json(config_json)
     prepare_process(config.log_format, int(parent))
+    torch.set_num_threads(1)  # idle threads spin: of four processes, on all cores
     try:
         compile_ahead(open_checkpoint(config.model), config, choose_device(config), (int(index), int(number)))
     except Exception as error:

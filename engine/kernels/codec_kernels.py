@@ -5,6 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from engine.kernels.triton_launch import settle_cache_keys
+
 _FLOAT16_MAX: tl.constexpr = tl.constexpr(65504.0)
 """The largest finite float16."""
 
@@ -345,3 +347,6 @@ def move_columns(
             tl.store(columns + offset, tl.load(work + tl.load(plan + 4) + offset, mask=mask), mask=mask)
         else:
             tl.store(work + offset, tl.load(columns + offset, mask=mask), mask=mask)
+
+
+settle_cache_keys(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import Executor, wait
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, Self
@@ -22,6 +23,17 @@ class Launch(Protocol):
 def run(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
     """``Launch`` that runs the kernel. Triton compiles it first if this variant is new."""
     kernel[grid](*arguments, **constants)
+
+
+def settle_cache_keys(module: str) -> None:
+    """Compute the cache keys of a module's ``triton.jit`` functions, in order. Call this at the end of the module.
+
+    Otherwise a kernel's key depends on the order of launches: Triton (seen in 3.6) includes the global constants of
+    the functions that a kernel calls only if their own keys were computed before. A process that launches some of the
+    kernels would then find none that another one compiled.
+    """
+    for each in list(vars(sys.modules[module]).values()):
+        _ = getattr(each, "cache_key", None)  # a property; the interpreter has none
 
 
 class CompileOnly:

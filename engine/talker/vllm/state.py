@@ -51,6 +51,10 @@ class TalkerState(DefaultModelState):
         slots, text, codec = self.row_ids[:, : len(voices)]
         return self.inputs.rows(slots, text, codec, voices)
 
+    def prepare_inputs(self, input_batch: Any, req_states: Any) -> dict[str, Any]:
+        """Return the buffer of voices. vLLM calls this only in the step that measures its memory."""
+        return self.prepare_dummy_inputs(input_batch.num_reqs, input_batch.num_tokens_after_padding)
+
     def prepare_dummy_inputs(self, num_reqs: int, num_tokens: int) -> dict[str, Any]:
         """Return the buffer of voices, for graph capture."""
         return {"inputs_embeds": self.voices[:num_tokens]}
@@ -61,7 +65,7 @@ class TalkerState(DefaultModelState):
 
 
 class NoSampler:
-    """A sampler without work, which vLLM calls once, to measure its memory."""
+    """A sampler without work, which vLLM calls only in the step that measures its memory."""
 
     def __call__(self, logits: Tensor, input_batch: Any) -> None:
         """Do nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from engine.kernels.triton_launch import settle_cache_keys
 from engine.talker.fused.launches.sampling import sample_code, uniform
 from engine.talker.sampling_params import COLUMN_INDEX
 
@@ -56,3 +57,6 @@ def sample_first_rows(
     tl.store(frames_ptr + row, frame)
     _gather_row(residual_int_params_ptr, SLOTS, slot, row_int_params_ptr, rows, row, INT_COLUMNS)
     _gather_row(residual_float_params_ptr, SLOTS, slot, row_float_params_ptr, rows, row, FLOAT_COLUMNS)
+
+
+settle_cache_keys(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from engine.kernels.triton_launch import settle_cache_keys
 from engine.protocol.request import CODEBOOKS as FRAME_CODEBOOKS
 from engine.talker.fused.launches.products import load_sum
 from engine.talker.sampling_params import COLUMN_INDEX
@@ -134,3 +135,6 @@ def sample_rows(
         w = tl.arange(0, WIDTH_BLOCK)
         embedded = tl.load(inputs_ptr + (offset + code).to(tl.int64) * WIDTH + w, w < WIDTH, 0.0)
         tl.store(x_ptr + row * WIDTH + w, embedded.to(tl.float32), w < WIDTH)
+
+
+settle_cache_keys(__name__)
