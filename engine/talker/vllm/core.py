@@ -61,9 +61,7 @@ class TalkerCore:
         with tempfile.TemporaryDirectory() as folder:
             loader.write_config(Path(folder), architecture, config.context + 1, dtype)
             engine = EngineArgs(model=folder, **arguments).create_engine_config()
-        executor = Executor.get_class(engine)
-        if memory is not None:
-            executor = _gpu_executor(executor, memory, need)
+        executor = _executor(Executor.get_class(engine), memory, need)
         try:
             self._engine = EngineCore(engine, executor, log_stats=False)
             self._prepare(arguments["max_num_batched_tokens"], need.block_size, config)
@@ -183,23 +181,25 @@ def _cache_need(
     return CacheRequirements(position, block, (minimum + 1) * block, (maximum + 1) * block, config.context)
 
 
-def _gpu_executor(base: type[Executor], memory: GpuMemory, need: CacheRequirements) -> type[Executor]:
-    """Return a subclass of ``base`` for a GPU.
+def _executor(base: type[Executor], memory: GpuMemory | None, need: CacheRequirements) -> type[Executor]:
+    """Return a subclass of ``base`` that skips vLLM's warm-up, and whose KV cache size comes from ``memory``, if any.
 
-    Its KV cache size comes from ``memory``: vLLM asks for the size after it has loaded the weights, and it is measured
-    after the longest step has run. It captures CUDA graphs without vLLM's warm-up, which would compile twelve kernels
-    for seconds that only vLLM's own scheduling and sampling use.
+    The warm-up takes seconds at a first start, for twelve kernels that only vLLM's own scheduling and sampling use.
+    vLLM asks for the size after it has loaded the weights; the size is measured after the longest step has run.
     """
 
-    class GpuExecutor(base):
+    class TalkerExecutor(base):
         def determine_available_memory(self) -> list[int]:
+            if memory is None:
+                return super().determine_available_memory()
             memory.reset_peak()
             return [memory.cache_bytes(need) for _ in super().determine_available_memory()]
 
         def collective_rpc(self, method: Any, *args: Any, **kwargs: Any) -> Any:
-            if method == "compile_or_warm_up_model":
+            if method != "compile_or_warm_up_model":
+                return super().collective_rpc(method, *args, **kwargs)
+            if not self.model_config.enforce_eager:
                 self.driver_worker.worker.model_runner.capture_model()
-                return []
-            return super().collective_rpc(method, *args, **kwargs)
+            return []
 
-    return GpuExecutor
+    return TalkerExecutor
