@@ -25,6 +25,7 @@ from scripts.judge.expected import max_frames
 from scripts.judge.sound import read
 from server.alignment.worker import aligner_threads
 from server.api_error import ApiError
+from server.audio.onset import AFTER_REFERENCE
 from server.guards.guard import Guard
 from server.guards.words import WordCheck
 from server.references.prepare import prepare
@@ -74,7 +75,7 @@ def synthesize(
 ) -> list[SpokenUtterance]:
     """Synthesize the utterances that are not in ``out`` yet. Raises EngineError when the checkpoint cannot.
 
-    guards: make faulty speech again, as the server does.
+    guards: make faulty speech again, and trim the beginning of a clone in context, as the server does.
     """
     out.mkdir(parents=True, exist_ok=True)
     missing = [utterance for utterance in utterances if not _metadata_file(out, utterance).exists()]
@@ -126,9 +127,11 @@ async def _synthesize_one(
         stopped = stream.completion.finish_reason is FinishReason.STOP
     except ApiError as error:
         print(f"{utterance.text!r}: {error.message}", file=sys.stderr)
-    samples = np.concatenate(chunks) if chunks else np.zeros(SAMPLE_RATE // 10, np.int16)
+    made = np.concatenate(chunks) if chunks else np.zeros(SAMPLE_RATE // 10, np.int16)
+    samples = AFTER_REFERENCE.cut(made) if word_check is not None and utterance.in_context else made
     soundfile.write(_wav(out, utterance), samples, SAMPLE_RATE)
-    edges = list(accumulate(len(chunk) for chunk in chunks))[:-1]
+    removed = len(made) - len(samples)
+    edges = [edge - removed for edge in accumulate(map(len, chunks[:-1])) if edge > removed]
     _metadata_file(out, utterance).write_text(json.dumps({"stopped": stopped, "edges": edges, "text": utterance.text}))
 
 

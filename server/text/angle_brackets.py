@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.patterns import lazy
+from server.text.sound_names import SOUNDS
 from server.text.tags import KNOWN
 
 _SLACK = lazy(
@@ -30,11 +31,7 @@ _NOT_IN_NAME = frozenset(
     "and or but class typename disabled hidden open required checked async defer controls muted loop".split()
 )
 """Words in comparisons and in code, and HTML attributes."""
-_SOUNDS = frozenset(
-    "laugh laughs laughing laughter chuckle chuckles giggle giggles sigh sighs gasp gasps cough coughs sniffle "
-    "sniffles groan groans yawn yawns whisper whispers cry cries sob sobs breath breathe pause silence happy sad angry "
-    "sing".split()
-)
+_SOUNDS = SOUNDS | frozenset("pause silence happy sad angry sing".split())
 """Sound tags of other speech models."""
 
 

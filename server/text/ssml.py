@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from server.text import marks
 from server.text.patterns import lazy
+from server.text.sound_names import MANNERS, SOUNDS
 
 SayAs = Callable[[str, str, str], str]
 """Speaks a text as the given ``interpret-as`` and ``format``."""
@@ -27,14 +28,7 @@ _BRACKET_PAUSE = lazy(
     re.I,
 )
 
-_BRACKET_SOUND = lazy(
-    r"(?<!\w)\[\s*(?:(?:soft|nervous|light|loud|quiet)(?:ly)?\s)?(?:laugh(?:s|ing|ter)?|chuckl(?:e|es|ing)|giggl(?:e|es|ing)"
-    r"|sigh(?:s|ing)?|gasp(?:s|ing)?|cough(?:s|ing)?|groan(?:s|ing)?|yawn(?:s|ing)?|whisper(?:s|ing)?|cry|cries|crying"
-    r"|sob(?:s|bing)?|sniff(?:s|le|les)?|snort(?:s|ing)?|exhales?|inhales?|breath(?:es)?|clears? throat|applause"
-    r"|gulps?|shouts?|shouting|excited(?:ly)?|sarcastic(?:ally)?)(?:\s(?:soft|nervous|light|loud|quiet)ly)?\s*\](?![(\[:])",
-    re.I,
-)
-"""Sounds and tones, as other speech models take them: [laughs], [clears throat]."""
+_BRACKET_WORDS = lazy(r"(?<!\w)\[\s*(?P<words>[a-z]{2,14}(?:\s[a-z]{2,14}){0,2})\s*\](?![(\[:])", re.I)
 
 
 def is_ssml(text: str) -> bool:
@@ -52,13 +46,18 @@ def break_seconds(time: str | None, strength: str | None) -> float:
 
 def bracket_pauses(text: str) -> str:
     """Return ``text`` with ``[pause 0.5s]`` as marks of pauses, and without sounds such as ``[laughs]``."""
-    return _BRACKET_SOUND.sub("", _BRACKET_PAUSE.sub(_bracket_pause, text)) if "[" in text else text
+    return _BRACKET_WORDS.sub(_without_sound, _BRACKET_PAUSE.sub(_bracket_pause, text)) if "[" in text else text
 
 
 def _bracket_pause(match: re.Match[str]) -> str:
     if match["time"] is None:
         return f" {marks.pause(_STRENGTHS[_DEFAULT_BREAK])} "
     return f" {marks.pause(float(match['time']) / (1000 if match['unit'].lower() == 'ms' else 1))} "
+
+
+def _without_sound(match: re.Match[str]) -> str:
+    words = [word for word in match["words"].lower().split() if word not in MANNERS]
+    return "" if words == ["clears", "throat"] or (len(words) == 1 and words[0] in SOUNDS) else match[0]
 
 
 def read(text: str, say_as: SayAs) -> str | None:
