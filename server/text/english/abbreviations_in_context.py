@@ -7,6 +7,7 @@ import re
 from server.text.english import numbers
 from server.text.english.abbreviation_words import NUMBERED
 from server.text.english.rules import Rule, alternatives, first_words, rule
+from server.text.patterns import lazy
 
 _LETTERED_WORDS = "app fig bldg apt rm Bldg Apt Ste Rm Fig App Tbl Para Bk Sch".split()
 _LETTERED = rf"(?<![\w.])(?P<word>{alternatives(_LETTERED_WORDS)})\.?[ ](?=[A-Z](?![\w'’]|\.\w))"
@@ -52,7 +53,21 @@ def _public_law(match: re.Match[str]) -> str:
     return f"Public Law {numbers.grouped(match['congress'])} {numbers.grouped(match['law'])}"
 
 
+_STATISTICS = {"PTS": "point", "REB": "rebound", "AST": "assist", "STL": "steal", "BLK": "block"}
+_STATISTIC = rf"(?<![\w.,])(?P<count>\d{{1,3}})[ ](?P<name>{'|'.join(_STATISTICS)})(?!\w)"
+"""33 PTS, 6 REB, 8 AST."""
+_BOX_SCORE = lazy(r"\d (?:PTS|REB)\b")
+
+
+def _statistic(match: re.Match[str]) -> str:
+    if not _BOX_SCORE.search(match.string):
+        return match[0]
+    return f"{match['count']} {_STATISTICS[match['name']]}{'' if match['count'] == '1' else 's'}"
+
+
 RULES: tuple[Rule, ...] = (
+    rule(_STATISTIC, _statistic, _STATISTICS),
+    rule(r"(?P<before>\b(?i:bedroom|bdrm|br|studio)[ ])apt\b\.?(?![ ]?\d)", r"\g<before>apartment", ("apt",)),
     rule(r"\b(?P<years>(?:yrs?\.?|years'?)[ ](?:of[ ])?)exp\b(?!\w)\.?", r"\g<years>experience", ("exp",)),
     rule(r"\b(?P<by>(?:on|[Uu]pon|by|per)[ ])req\.", r"\g<by>request", ("req",)),
     rule(r"(?<=\bcar[ ])gar\.", "garage", ("gar",)),

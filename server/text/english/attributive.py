@@ -64,7 +64,9 @@ _PRICED_NOUN = lazy(rf"[ -](?:{_PRICED})s?\b", re.IGNORECASE)
 _AFTER_ARTICLE = lazy(rf"[ -](?!(?:{_NOT_PRICED})\b)(?:[a-z]{{3}}|[A-Z][\w-])")
 _PACKAGES = (
     "package|deal|fund|budget|bill|plan|program|project|industry|market|company|lawsuit|settlement|contract|investment|loan|"
-    "bailout|acquisition|takeover|merger|valuation|deficit|surplus|stimulus|grant|fine|verdict"
+    "bailout|acquisition|takeover|merger|valuation|deficit|surplus|stimulus|grant|fine|verdict|mission|campaign|initiative|"
+    "facility|plant|factory|stadium|headquarters|renovation|expansion|portfolio|penalty|buyout|buyback|upgrade|overhaul|"
+    "round|sale|IPO"
 )
 _PACKAGE = lazy(rf"[ ](?!(?:{_NOT_PRICED})\b)(?:[a-z]{{3,15}}[ ])?(?:{_PACKAGES})\b")
 """What a large amount describes after "the", also with a word between: "the two billion dollar relief package"."""
@@ -123,7 +125,19 @@ _ROOMS = r"""
 """
 """3BR/2BA house."""
 
+_AREA = r"""
+    (?<![\w.,$]) (?P<number>\d{1,3},\d{3}|\d{3,5})[ ](?:SF|sf)
+    (?: (?P<thing>[ ](?=(?:home|house|condo|office|lot|unit|warehouse|building|ranch|space)\b))
+      | (?=[,.;/)]|\s*$|[ ]of\b) )
+"""
+"""1,100 SF, 2,000 SF condo."""
+
 RULES: tuple[Rule, ...] = (
+    rule(
+        _AREA,
+        lambda match: f"{numbers.number(match['number'])} square {'foot ' if match['thing'] else 'feet'}",
+        beside("", "Ss", spaced=True),
+    ),
     rule(
         _ROOMS,
         lambda match: f"{numbers.number(match['beds'])} bedroom {numbers.number(match['baths'])} bath",

@@ -12,7 +12,7 @@ from server.text.patterns import lazy
 _LABELS = (
     "pin|code|zip|zip code|passcode|password|ending in|ends in|ends with|dial|text|order|tracking|account|"
     "confirmation|reference|ref|ticket|serial|case|invoice|member|membership|extension|ext|otp|ssn|id|"
-    "last four|combination|passport|policy|locker|routing|booking|sort|squawk"
+    "last four|last 4 digits|cvv|cvc|combination|passport|policy|locker|routing|booking|sort|squawk"
 ).split("|")
 _COUNTED = "percent|dollars|people|times|items|of|miles|years|days"
 _LABELLED = rf"""
@@ -47,9 +47,10 @@ _ERRORS = r"""
 _SIDES = {"L": "left", "R": "right", "C": "center"}
 """Of parallel runways: 27L."""
 _STATUSES = rf"""
-    (?<![\w.,$€£:/-]) {NOT_LASTING} (?P<number>30[1-8]|40\d|41\d|42[2-9]|50[0-8])s(?!\w)
+    (?<![\w.,$€£:/-]) {NOT_LASTING} (?P<known>(?i:the|those|these|any|random)[ ])?
+    (?P<number>30[1-8]|40\d|41\d|42[2-9]|50[0-8])s(?!\w)
 """
-"""404s: errors of a web server, if the sentence is about one. Else they may be seconds."""
+"""404s, the 404s: errors of a web server. Without "the", they may be seconds, unless the sentence is about servers."""
 _A_STATUS = r"(?P<article>\b[Aa]n?[ ])(?P<number>[45]0\d)(?![\w%$€£-]|[.,:]\d|[ ][a-z])"
 _WEB_HINT = lazy(
     r"\b(?:HTTPS?|errors?|servers?|API|endpoint|responses?|status(?:es)?|proxy|nginx|gateway|crawl\w*|return(?:s|ed|ing)"
@@ -218,9 +219,9 @@ def _course(match: re.Match[str]) -> str:
 
 
 def _statuses(match: re.Match[str]) -> str:
-    if not _WEB_HINT.search(match.string):
+    if not match["known"] and not _WEB_HINT.search(match.string):
         return match[0]
-    return numbers.plural_number(numbers.grouped(match["number"]))
+    return (match["known"] or "") + numbers.plural_number(numbers.grouped(match["number"]))
 
 
 def _a_status(match: re.Match[str]) -> str:

@@ -78,8 +78,11 @@ _SHORT_DATES = r"""
 """
 """12/24–1/2."""
 _FRACTION_DAYS = frozenset("2 3 4 8 16".split())
-_CARD = r"\b[Ee]xp(?:ires|iry)?\.?:?[ ](?P<month>0[1-9]|1[0-2])/(?P<year>2[4-9]|3\d)(?=,?[ ]CV[VC])"
-"""The end of a card: exp 09/27."""
+_CARD = r"""
+    (?P<before>\b(?i:cards?|visa|mastercard|amex)\b[^\n;!?]{0,120}?[ ,(])?
+    \b[Ee]xp(?:ires|iry)?\.?:?[ ](?P<month>0[1-9]|1[0-2])/(?P<year>2[4-9]|3\d) (?(before)(?![\w/])|(?=,?[ ]CV[VC]))
+"""
+"""The end of a card: card 1234, exp. 09/27."""
 _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
 _SPOKEN_RANGE = rf"""
     (?<!\w) (?P<start>(?:{_MONTHS})[ ](?:[a-z]+[ ,\-]{{1,2}}){{0,4}}[a-z]+) [ ]?[-–][ ]? (?=(?:{_MONTHS})[ ][a-z])
@@ -221,6 +224,11 @@ def _century(match: re.Match[str]) -> str:
     return "century." if match[0].endswith(".") and _ends_sentence(match) else "century"
 
 
+def _card_end(match: re.Match[str]) -> str:
+    month, year = MONTHS[int(match["month"]) - 1], numbers.year(2000 + int(match["year"]))
+    return f"{match['before'] or ''}expires {month} {year}"
+
+
 def _close_year(match: re.Match[str]) -> str:
     return ", " if _DAY_END.search(match.string, max(0, match.start() - 14), match.start()) else ","
 
@@ -242,7 +250,7 @@ RULES: tuple[Rule, ...] = (
     rule(_SHORT_DATES, _short_dates, "digit/"),
     rule(
         _CARD,
-        lambda match: f"expires {MONTHS[int(match['month']) - 1]} {numbers.year(2000 + int(match['year']))}",
+        _card_end,
         ("exp", "expires", "expiry"),
     ),
     rule(_CENTURY, _century, ("c.", "C.")),

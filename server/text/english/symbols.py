@@ -93,13 +93,32 @@ _COMPARED = r"(?<=[\w)])[ ](?P<mark>[<>])[ ](?=[\w(-])"
 _PLUS = r"(?<=\w)[ ]?\+[ ]?(?=\w)|(?<!\S)\+(?=\s)|(?<=\w)\+(?=[\s.,!?]|$)"
 _APPROXIMATELY = r"[~∼](?=[ ]?[a-z])"
 _HASH = r"(?<!\w)\#(?=\s?\w)"
+_SIGN_NAMES = {
+    "&": "ampersand", "#": "hash", "@": "at sign", "*": "asterisk", "/": "slash", "+": "plus sign", "$": "dollar sign",
+    "%": "percent sign", "^": "caret", "~": "tilde", "=": "equals sign",
+}  # fmt: skip
+_NAMED_SIGN = rf"""
+    (?P<before>\b(?:[Aa]n?|any|another)[ ]) (?P<sign>[{re.escape("".join(_SIGN_NAMES))}])
+    (?= [.,;:!?)] | \s*$ | [ ](?:or|and|in|at|after|before|is|as|if)\b )
+"""
+"""A sign that is meant as such: "contains an & or a #"."""
 _HASH_KEY = r"""
     (?P<before> (?i:\b(?:press|hit|dial|push|followed[ ]by)[ ]) (?:[^.!?\n\#]{0,30}[ ])? ) \#(?!\w|[ ]?\d|[ ]of\b)
   | (?<=\w[ ])\#(?=[ ](?:key|sign)\b)
 """
 """The key of a telephone: "press #", "or # to finish"."""
 _MANY_BEFORE = lazy(r"(?<![\w.])[a-z]{2,12}(?<!s)(?<!u)(?<!i)s$")
-_VERB_BEFORE = lazy(r"(?:\b(?:is|are|was|were|be|been|remains?|stays?)|'s|'re)$")
+_VERB_BEFORE = lazy(
+    r"(?:\b(?:is|are|was|were|be|been|remains?|stays?|takes?|took|needs?|requires?|costs?|weighs?|has|have|had|uses?|used"
+    r"|keeps?|for|with|at|in|of|to|by|from|within)|'s|'re)$"
+)
+
+
+def _named_sign(match: re.Match[str]) -> str:
+    name, article = _SIGN_NAMES[match["sign"]], match["before"]
+    if article.lower() in ("a ", "an "):
+        article = article[0] + ("n " if name[0] in "ae" else " ")
+    return article + name
 
 
 def _and(match: re.Match[str]) -> str:
@@ -112,7 +131,7 @@ def _bound(match: re.Match[str]) -> str:
 
 
 def _compared(match: re.Match[str]) -> str:
-    verb = "" if _VERB_BEFORE.search(match.string, max(0, match.start() - 8), match.start()) else "is "
+    verb = "" if _VERB_BEFORE.search(match.string, max(0, match.start() - 10), match.start()) else "is "
     if verb and _MANY_BEFORE.search(match.string, 0, match.start()):
         verb = "are "
     return f" {verb}{'less' if match['mark'] == '<' else 'greater'} than "
@@ -202,6 +221,7 @@ RULES: tuple[Rule, ...] = (
     rule(_OR, r"\g<first> or \g<second>", tuple(f"{end}/" for end in "esrmESRM")),
     rule(r"\b(?P<first>and|either|neither)/(?P<second>n?or)\b", r"\g<first> \g<second>", ("/or", "/nor")),
     rule(r"(?<=\w[ ])\*(?=[ ]\w)", "star", "*"),
+    rule(_NAMED_SIGN, _named_sign, tuple(f"{end} {sign}" for end in "any" for sign in _SIGN_NAMES)),
     rule(_HASH_KEY, lambda match: f"{match['before'] or ''}pound", "#"),
     rule(r"(?<=[a-z][ ])\#(?=[?.!,;:]|\s*$)", "number", "#"),
     rule(r"(?<=\w[ ])_(?=[ ]\w)", "underscore", "_"),

@@ -61,7 +61,7 @@ _DAYS = rf"(?<!\w){_DAYS_ANY}(?:{_DAY_LINK}{_DAYS_ANY}(?!\w)){{1,6}}"
 """Mon-Fri, SAT & SUN, Mon, Wed and Fri."""
 _DAY_WORD = lazy(rf"\b{_DAYS_ANY}\b")
 _AFTER_TIME = rf"""
-    (?P<time>\b[ap]\.?m\.?[ ]) (?P<day>{DAYS_SHORT}) (?![\w'-])
+    (?P<time>\b(?:[ap]\.?m\.?|[AP]M)[ ]) (?P<day>{DAYS_SHORT}) (?![\w'-])
     (?: \.(?=(?P<next>[ ][A-Z])?) | (?=[,;:)]|\s*$|[ ](?!(?:down|up|in|by|with|through|next|back)\b)[a-z]) )
 """
 """9:55 am Sat."""
