@@ -4,7 +4,7 @@
 
 The engine runs up to ``_MAX_PROCESSES`` of these processes while it imports vLLM, which takes as long and holds the
 interpreter lock. Triton also holds that lock for most of a compilation, so each process compiles a share of the
-kernels. They load no weights. What they do not compile, the engine compiles later.
+kernels. They load no weights. If one fails, the engine compiles what is missing.
 """
 
 from __future__ import annotations
@@ -42,32 +42,28 @@ _log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def precompiling(config: EngineConfig) -> Iterator[None]:
-    """Compile the kernels in other processes during the ``with`` block, and wait for them at the end of the block.
+def precompiling(config: EngineConfig, *, ahead: bool) -> Iterator[None]:
+    """Compile the kernels until the end of the ``with`` block, or find them in the caches.
 
-    They are killed when the block raises, or ``_WAIT_S`` seconds after its end. Without a cache, nothing is compiled.
-    Call it in the main thread (``die_with_parent``).
+    ahead: in other processes during the block. They are killed when the block raises, or ``_WAIT_S`` seconds after its
+    end. Otherwise, without a cache, and if one of them fails: in this process, at the end of the block. Call this in
+    the main thread (``die_with_parent``).
     """
-    if cache_folder() is None:
-        yield
-        return
-    started, processes = time.monotonic(), _start(config)
+    started, processes = time.monotonic(), _start(config) if ahead and cache_folder() is not None else []
     try:
         yield
         deadline = time.monotonic() + _WAIT_S
-        for process in processes:
-            _wait(process, deadline)
-        _log.info(
-            "%d processes compiled kernels, or found them in the caches; done after %.1f s",
-            len(processes),
-            time.monotonic() - started,
-        )
+        complete = [_wait(process, deadline) for process in processes]
     finally:
         for process in processes:
             process.kill()
         for process in processes:
             with contextlib.suppress(subprocess.TimeoutExpired):  # a process can be stuck in the driver
                 process.wait(_KILL_S)
+    if not complete or not all(complete):
+        _compile(config)
+    seconds = time.monotonic() - started
+    _log.info("compiled kernels, or found them in the caches, in %.1f s with %d processes", seconds, len(processes))
 
 
 def _start(config: EngineConfig) -> list[subprocess.Popen[bytes]]:
@@ -83,24 +79,32 @@ def _start(config: EngineConfig) -> list[subprocess.Popen[bytes]]:
     return processes
 
 
-def _wait(process: subprocess.Popen[bytes], deadline: float) -> None:
+def _wait(process: subprocess.Popen[bytes], deadline: float) -> bool:
+    """Return whether the process ends by ``deadline`` without an error."""
     try:
-        if process.wait(max(0.0, deadline - time.monotonic())):
-            _log.info("a process that compiles kernels ahead ended with status %d", process.returncode)
+        return process.wait(max(0.0, deadline - time.monotonic())) == 0
     except subprocess.TimeoutExpired:
         _log.info("a process that compiles kernels ahead is not done after another %.0f s", _WAIT_S)
+        return False
 
 
-def main() -> None:
-    """Compile a share of the kernels that the engine with this configuration needs."""
+def main() -> bool:
+    """Compile a share of the kernels that the engine with this configuration needs. Return whether that succeeded."""
     config_json, parent, index, number = sys.argv[1:]
     config = EngineConfig.model_validate_json(config_json)
     prepare_process(config.log_format, int(parent))
-    torch.set_num_threads(1)  # idle threads spin: of four processes, on all cores
+    torch.set_num_threads(1)  # idle threads spin, and the pools of four processes would occupy all cores
+    return _compile(config, (int(index), int(number)))
+
+
+def _compile(config: EngineConfig, share: tuple[int, int] = (0, 1)) -> bool:
+    """Compile a share of the kernels. Return whether that succeeded; log the error otherwise."""
     try:
-        compile_ahead(open_checkpoint(config.model), config, choose_device(config), (int(index), int(number)))
+        compile_ahead(open_checkpoint(config.model), config, choose_device(config), share)
     except Exception as error:
         _log.info("not all kernels are compiled ahead: %s", error)
+        return False
+    return True
 
 
 def compile_ahead(
@@ -137,5 +141,4 @@ def compile_ahead(
 
 
 if __name__ == "__main__":
-    main()
-    exit_immediately()
+    exit_immediately(0 if main() else 1)

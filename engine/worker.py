@@ -95,11 +95,12 @@ def run(config: EngineConfig, requests: MultiEndpoint, audio: MultiSide, request
         memory = GpuMemory(device, config.gpu_memory_gib) if device.type == "cuda" else None
         if device.type == "cuda":
             sys.setswitchinterval(_GPU_SWITCH_INTERVAL_S)
-        checkpoint.prefetch(whole=runs_on_vllm(config, device))
+        on_vllm = runs_on_vllm(config, device)
+        checkpoint.prefetch(whole=on_vllm)
         in_thread = config.code2wav.placement == "thread"
         if in_thread:
             # Before Code2Wav is loaded: concurrent imports could see partially initialized modules.
-            with precompiling(config) if device.type == "cuda" else nullcontext():
+            with precompiling(config, ahead=on_vllm) if device.type == "cuda" else nullcontext():
                 import_ahead(config, device)
         unused.clear()  # launch.start takes ownership of both sides, even if it fails
         first_frame_slot = FirstFrameSlot() if in_thread and device.type == "cuda" else None

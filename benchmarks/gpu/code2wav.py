@@ -31,6 +31,7 @@ from benchmarks.lib.report import machine
 from engine.code2wav.gpu import GraphedDecoder
 from engine.code2wav.loading import load_decoder
 from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
+from engine.precompile import precompiling
 from engine.protocol.request import CODEBOOKS
 
 REPEATS = 30
@@ -174,9 +175,10 @@ def main() -> None:
     limits = Code2WavConfig(dtype=args.dtype, streams=args.streams, max_batch_frames=args.max_batch_frames)
     free, _ = torch.cuda.mem_get_info()
     began = time.monotonic()
-    decoder = load_decoder(
-        EngineConfig(model=args.folder, device="cuda", talker=TalkerConfig(slots=1), code2wav=limits)
-    )
+    config = EngineConfig(model=args.folder, device="cuda", talker=TalkerConfig(slots=1), code2wav=limits)
+    with precompiling(config, ahead=True):
+        pass
+    decoder = load_decoder(config)
     load_seconds = time.monotonic() - began
     if not isinstance(decoder, GraphedDecoder):
         raise SystemExit("the GPU decoder is not available: Triton is not installed, or it cannot run this checkpoint")

@@ -33,7 +33,7 @@ def settle_cache_keys(module: str) -> None:
     kernels would then find none that another one compiled.
     """
     for each in list(vars(sys.modules[module]).values()):
-        _ = getattr(each, "cache_key", None)  # a property; the interpreter has none
+        _ = getattr(each, "cache_key", None)  # a property, which functions of Triton's interpreter lack
 
 
 class CompileOnly:

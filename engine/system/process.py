@@ -57,8 +57,8 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def exit_immediately() -> NoReturn:
-    """Exit with status 0 and without Python's finalization, which takes up to a second of CPU time with torch loaded.
+def exit_immediately(status: int = 0) -> NoReturn:
+    """Exit without Python's finalization, which takes up to a second of CPU time with torch loaded.
 
     The engine client kills a worker that takes longer than that to exit. Destructors and atexit functions do not run:
     with threads of several native libraries they can abort the process ("terminate called without an active
@@ -67,7 +67,7 @@ def exit_immediately() -> NoReturn:
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(status)
 
 
 def adopt_orphans() -> None:

@@ -79,7 +79,7 @@ def judge_people(checkpoint: Path, sentences: int) -> list[JudgedCase]:
         for index, (recording, transcript) in enumerate(zip(recordings, transcripts, strict=True))
         for case in _cases(recording, transcript, [texts[(index + each) % len(texts)] for each in range(sentences)])
     ]
-    out = CACHE / "spoken" / "people-guarded" / fingerprint(checkpoint)
+    out = CACHE / "spoken" / "people-served" / fingerprint(checkpoint)
     spoken = synthesize(checkpoint, [case.utterance for case in cases], out, guards=True)
     rows = run_judges(
         [

@@ -57,7 +57,8 @@ def _bracket_pause(match: re.Match[str]) -> str:
 
 def _without_sound(match: re.Match[str]) -> str:
     words = [word for word in match["words"].lower().split() if word not in MANNERS]
-    return "" if words == ["clears", "throat"] or (len(words) == 1 and words[0] in SOUNDS) else match[0]
+    throat = words in (["clear", "throat"], ["clears", "throat"])
+    return "" if throat or (len(words) == 1 and words[0] in SOUNDS) else match[0]
 
 
 def read(text: str, say_as: SayAs) -> str | None:

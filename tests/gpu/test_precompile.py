@@ -54,7 +54,7 @@ def test_code2wav_finds_all_its_kernels_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     config = EngineConfig(model=str(POCKET))
-    with precompiling(config):
+    with precompiling(config, ahead=True):
         pass
     ahead = compiled(tmp_path)
     assert ahead

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -36,6 +37,7 @@ def on_a_gpu(monkeypatch, checkpoints):
     """Function: start the engine with Code2Wav in the given placement; returns the error that the client receives."""
     monkeypatch.setattr(engine.worker, "choose_device", lambda config: torch.device("cuda"))
     monkeypatch.setattr(engine.worker, "GpuMemory", FakeGpuMemory)
+    monkeypatch.setattr(engine.worker, "precompiling", lambda config, ahead: nullcontext())
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (GIB, 140 * GIB))
     monkeypatch.setattr(launch, "start", lambda config, frames, audio, compute, first_frame_slot: lambda: None)
     monkeypatch.setattr(launch, "await_ready", lambda frames, wakeup, timeout: None)

@@ -57,9 +57,9 @@ def test_a_whole_file_is_read_before_any_tensor_is_taken(stored, tmp_path, monke
     monkeypatch.setattr(tensor_stream, "_AHEAD_BYTES", 1)
     file = opened(tmp_path)
     file.prefetch(NAMES, whole=True)
-    thread = next(thread for thread in threading.enumerate() if thread.name == "checkpoint")
-    thread.join(10)
-    assert not thread.is_alive()
+    stream = file._stream
+    with stream._changed:
+        assert stream._changed.wait_for(lambda: stream._ended, 10)
     (tmp_path / FILE).write_bytes(b"overwritten")
     for name in NAMES:
         assert torch.equal(file.take(name), stored[name])

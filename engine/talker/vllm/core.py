@@ -184,7 +184,7 @@ def _cache_need(
 def _executor(base: type[Executor], memory: GpuMemory | None, need: CacheRequirements) -> type[Executor]:
     """Return a subclass of ``base`` that skips vLLM's warm-up, and whose KV cache size comes from ``memory``, if any.
 
-    The warm-up takes seconds at a first start, for twelve kernels that only vLLM's own scheduling and sampling use.
+    The warm-up takes seconds at a first start, for kernels that only vLLM's own scheduling and sampling use.
     vLLM asks for the size after it has loaded the weights; the size is measured after the longest step has run.
     """
 

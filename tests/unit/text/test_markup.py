@@ -137,3 +137,18 @@ class TestSsml:
     def test_other_languages_keep_what_say_as_encloses(self):
         typed = '<speak><say-as interpret-as="digits">12</say-as></speak>'
         assert spoken(typed, "german").text == "12"
+
+
+@pytest.mark.parametrize(
+    "sound",
+    ["[laughs]", "[LAUGHS]", "[nervous laughter]", "[laughs nervously]", "[clear throat]", "[snorting]", "[ sighs ]"],
+)
+def test_sounds_in_brackets_are_not_spoken(sound):
+    assert spoken(f"{sound} Right.", "english").text == "Right."
+
+
+@pytest.mark.parametrize(
+    ("typed", "word"), [("[music]", "music"), ("[very loud]", "loud"), ("[laughs](//a.b)", "laughs")]
+)
+def test_other_words_in_brackets_are_spoken(typed, word):
+    assert word in spoken(f"See {typed} here.", "english").text
