@@ -56,7 +56,7 @@ def _public_law(match: re.Match[str]) -> str:
 _STATISTICS = {"PTS": "point", "REB": "rebound", "AST": "assist", "STL": "steal", "BLK": "block"}
 _STATISTIC = rf"(?<![\w.,])(?P<count>\d{{1,3}})[ ](?P<name>{'|'.join(_STATISTICS)})(?!\w)"
 """33 PTS, 6 REB, 8 AST."""
-_BOX_SCORE = lazy(r"\d (?:PTS|REB)\b")
+_BOX_SCORE = lazy(r"\d (?:PTS|REB)\b.*\d (?:REB|AST|STL|BLK)\b")
 
 
 def _statistic(match: re.Match[str]) -> str:
@@ -67,7 +67,11 @@ def _statistic(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_STATISTIC, _statistic, _STATISTICS),
-    rule(r"(?P<before>\b(?i:bedroom|bdrm|br|studio)[ ])apt\b\.?(?![ ]?\d)", r"\g<before>apartment", ("apt",)),
+    rule(
+        r"(?P<before>\b(?i:bedroom|bdrm|br|studio)[ ])apt\b(?!\.?[ ]?\d)(?:\.(?=[ ][a-z]))?",
+        r"\g<before>apartment",
+        ("apt",),
+    ),
     rule(r"\b(?P<years>(?:yrs?\.?|years'?)[ ](?:of[ ])?)exp\b(?!\w)\.?", r"\g<years>experience", ("exp",)),
     rule(r"\b(?P<by>(?:on|[Uu]pon|by|per)[ ])req\.", r"\g<by>request", ("req",)),
     rule(r"(?<=\bcar[ ])gar\.", "garage", ("gar",)),

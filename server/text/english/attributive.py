@@ -68,7 +68,13 @@ _PACKAGES = (
     "facility|plant|factory|stadium|headquarters|renovation|expansion|portfolio|penalty|buyout|buyback|upgrade|overhaul|"
     "round|sale|IPO"
 )
-_PACKAGE = lazy(rf"[ ](?!(?:{_NOT_PRICED})\b)(?:[a-z]{{3,15}}[ ])?(?:{_PACKAGES})\b")
+_NOT_BETWEEN = (
+    "his|her|its|our|your|their|this|these|towards?|during|after|before|once|help|raised|spent|paid|awarded|cost"
+)
+_PACKAGE = lazy(
+    rf"[ ](?!(?:{_NOT_PRICED}|{_NOT_BETWEEN})\b)(?:[a-z]{{3,15}}[ ]|(?:[A-Z][\w.-]{{1,15}}[ ]){{1,3}})?"
+    rf"(?:{_PACKAGES})\b"
+)
 """What a large amount describes after "the", also with a word between: "the two billion dollar relief package"."""
 _TITLES = "|".join(word.capitalize() for word in _PACKAGES.split("|"))
 _RATE = lazy(r"-an?-[a-z]{3}")
@@ -125,19 +131,28 @@ _ROOMS = r"""
 """
 """3BR/2BA house."""
 
-_AREA = r"""
-    (?<![\w.,$]) (?P<number>\d{1,3},\d{3}|\d{3,5})[ ](?:SF|sf)
-    (?: (?P<thing>[ ](?=(?:home|house|condo|office|lot|unit|warehouse|building|ranch|space)\b))
-      | (?=[,.;/)]|\s*$|[ ]of\b) )
+_PROPERTY = (
+    "homes?|houses?|condos?|apartments?|apts?|lofts?|studios?|offices?|lots?|units?|warehouses?|buildings?|ranch|retail|"
+    "townhou?ses?|garage"
+)
+_AREA = rf"""
+    (?<![\w.,$–-]) (?<![–-][ ]) (?!(?:19|20)\d\d[ ]) (?P<number>\d{{1,3}}(?:,\d{{3}})+|\d{{3,5}})[ ](?:SF|sf)
+    (?: (?P<thing>[ ](?=(?:{_PROPERTY})\b)) | (?=[,.;/)!]|\s*$|[ ](?:of|for|in|with|and|at)\b) )
 """
-"""1,100 SF, 2,000 SF condo."""
+"""1,100 SF, 2,000 SF condo, in a sentence about property."""
+_ABOUT_PROPERTY = lazy(
+    rf"\b(?:{_PROPERTY}|B[RA]s?|beds?|baths?|bdrms?|bedrooms?|leased?|rent|listing|asking)\b|[$]\d", re.IGNORECASE
+)
+
+
+def _area(match: re.Match[str]) -> str:
+    if not _ABOUT_PROPERTY.search(match.string):
+        return match[0]
+    return f"{numbers.number(match['number'])} square {'foot ' if match['thing'] else 'feet'}"
+
 
 RULES: tuple[Rule, ...] = (
-    rule(
-        _AREA,
-        lambda match: f"{numbers.number(match['number'])} square {'foot ' if match['thing'] else 'feet'}",
-        beside("", "Ss", spaced=True),
-    ),
+    rule(_AREA, _area, beside("", "Ss")),
     rule(
         _ROOMS,
         lambda match: f"{numbers.number(match['beds'])} bedroom {numbers.number(match['baths'])} bath",

@@ -30,7 +30,8 @@ _SEE_YOU = r"(?<![\w.])(?P<see>[Cc])[ ](?P<you>u|ya)(?![\w.'/]|[ ][a-z]\b)"
 """c u tmrw."""
 _ARE = r"""
     \b (?P<before>(?i:you|we|they|ppl|people|these|those|what|where|how|why|who|y|u|yall|y'all|guys|things)[ ](?:2[ ])?)
-    r (?=[ ][a-z2]|[?!.]*$) (?![ ](?:is|denotes|equals|represents|stands)\b)
+    r (?=[ ][a-z2]|[?!.]*$)
+      (?![ ](?:is|was|and|denotes|equals|represents|stands|refers|ranges|varies|changes|depends|should|that)\b)
   | (?:(?<=^)|(?<=[.?!,][ ])) (?P<r>[Rr]) (?=[ ](?:we|they|you|u|these|those|yall|the|my)[ ])
 """
 """ppl r waiting, where r you."""

@@ -79,13 +79,13 @@ _KEYS = lazy(r"(?:ctrl|cmd|alt|shift|win|fn|option|control|command)(?:\s?[+-]\s?
 """A key combination. ``keys`` has the rule for it."""
 
 
-_RAISED = lazy("[⁰¹²³⁴-⁹ⁿ]")
-"""In code, only a formula has these: `mc²`."""
+_FORMULA = lazy(r"(?!.*\b(?:const|let|var|return|print)\b)(?=.*[⁰¹²³⁴-⁹ⁿ])[^_\"';#\n\[\]{}]{1,80}")
+"""`E = mc²`."""
 
 
 def speak_code(code: str) -> str:
     """Return a fragment of code in words. Its lines end with full stops; comments are prose."""
-    if _KEYS.fullmatch(code) or _RAISED.search(code):
+    if _KEYS.fullmatch(code) or _FORMULA.fullmatch(code):
         return code
     if "\n" not in code:
         return _line(code)

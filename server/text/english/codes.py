@@ -48,7 +48,8 @@ _SIDES = {"L": "left", "R": "right", "C": "center"}
 """Of parallel runways: 27L."""
 _STATUSES = rf"""
     (?<![\w.,$€£:/-]) {NOT_LASTING} (?P<known>(?i:the|those|these|any|random)[ ])?
-    (?P<number>30[1-8]|40\d|41\d|42[2-9]|50[0-8])s(?!\w)
+    (?P<number>30[1-8]|40\d|41\d|42[2-9]|50[0-8])s
+    (?!\w|[ ](?:timeout|delay|mark|window|exposure|interval|wait|limit|clip|video)\b)
 """
 """404s, the 404s: errors of a web server. Without "the", they may be seconds, unless the sentence is about servers."""
 _A_STATUS = r"(?P<article>\b[Aa]n?[ ])(?P<number>[45]0\d)(?![\w%$€£-]|[.,:]\d|[ ][a-z])"

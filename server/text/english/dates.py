@@ -79,10 +79,12 @@ _SHORT_DATES = r"""
 """12/24–1/2."""
 _FRACTION_DAYS = frozenset("2 3 4 8 16".split())
 _CARD = r"""
-    (?P<before>\b(?i:cards?|visa|mastercard|amex)\b[^\n;!?]{0,120}?[ ,(])?
-    \b[Ee]xp(?:ires|iry)?\.?:?[ ](?P<month>0[1-9]|1[0-2])/(?P<year>2[4-9]|3\d) (?(before)(?![\w/])|(?=,?[ ]CV[VC]))
+    (?P<before>\b(?:[Cc]ards?|Visa|VISA|Mastercard|MasterCard|Amex|AMEX)\b[^\n;!?]{0,60}?\b(?:\d{4}|ending|number)\b
+      [^\n;!?]{0,40}?[ ,(])?
+    \b(?P<word>[Ee]xp(?:ires|iry)?|[Ee]xp(?:iration)?\.?[ ]date|[Vv]alid[ ]thru)\.?:?[ ]
+    (?P<month>0[1-9]|1[0-2])/(?P<year>2[4-9]|3\d) (?(before)(?![\w/])|(?=,?[ ]CV[VC]))
 """
-"""The end of a card: card 1234, exp. 09/27."""
+"""The end of a card: card ending in 1234, exp. 09/27."""
 _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
 _SPOKEN_RANGE = rf"""
     (?<!\w) (?P<start>(?:{_MONTHS})[ ](?:[a-z]+[ ,\-]{{1,2}}){{0,4}}[a-z]+) [ ]?[-–][ ]? (?=(?:{_MONTHS})[ ][a-z])
@@ -226,7 +228,8 @@ def _century(match: re.Match[str]) -> str:
 
 def _card_end(match: re.Match[str]) -> str:
     month, year = MONTHS[int(match["month"]) - 1], numbers.year(2000 + int(match["year"]))
-    return f"{match['before'] or ''}expires {month} {year}"
+    word = "expires" if match["word"].lower() == "exp" else match["word"]
+    return f"{match['before'] or ''}{word} {month} {year}"
 
 
 def _close_year(match: re.Match[str]) -> str:
@@ -251,7 +254,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         _CARD,
         _card_end,
-        ("exp", "expires", "expiry"),
+        ("exp", "expires", "expiry", "expiration", "valid"),
     ),
     rule(_CENTURY, _century, ("c.", "C.")),
     rule(_FLIGHT_DATE, _flight_date, beside("", "JFMASOND", spaced=False)),

@@ -23,8 +23,10 @@ _RECORD = r"""
       | \bthe[ ](?=\d{1,2}[-–]\d{1,2}[ ](?!(?:Player|Month|Year|Week|Day|Hour|Page|Star)s)
           [A-Z][a-z]+s\b)
       | \b(?:[Ww]ent|to[ ]go|(?:[Ii]mproved?|[Ff](?:ell|alls?)|[Dd]rop(?:ped|s)?|[Mm]ove[ds]?)[ ]to)[ ]
-        (?=\d{1,3}[-–]\d{1,3}(?:[.,;!?)]|\s*$|[ ](?:and|on|against|overall|with|after|this)\b))
-      | \b[Rr]ecord(?::|[ ]of|[ ]is|[ ]was)[ ] )
+        (?=\d{1,3}[-–]\d{1,3}(?:[.,;!?)]|\s*$|[ ](?:and|on|against|overall)\b))
+      | \b[Ii]mproved?[ ]to[ ](?=\d{1,3}[-–]\d{1,3}[ ](?:with|after)\b)
+      | (?:^|(?<=[.!?][ ]))(?:(?i:season|overall|home|away|league|team)[ ])?[Rr]ecord:[ ]
+        (?=\d{1,3}[-–]\d{1,3}(?:[ ]\(|[,.;]|\s*$)) )
     (?P<won>\d{1,3})[-–](?P<lost>\d{1,3}) (?![\w/:\-]|[.,]\d)
 """
 """Games won and lost: at 11-2, improved to 5-0."""

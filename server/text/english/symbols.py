@@ -99,23 +99,40 @@ _SIGN_NAMES = {
 }  # fmt: skip
 _NAMED_SIGN = rf"""
     (?P<before>\b(?:[Aa]n?|any|another)[ ]) (?P<sign>[{re.escape("".join(_SIGN_NAMES))}])
-    (?= [.,;:!?)] | \s*$ | [ ](?:or|and|in|at|after|before|is|as|if)\b )
+    (?= [.,;:!?)] | \s*$ | [ ](?:or|and|in|at|after|before|between|is|as|if|for|means?)\b )
 """
 """A sign that is meant as such: "contains an & or a #"."""
+_SIGN_CUE = lazy(
+    r"\b(?:contain|character|symbol|sign|type|typing|includ|string|password|file ?name|prefix|escap)"
+    r"|(?<!\S)[&@*^~](?!\S)",
+    re.IGNORECASE,
+)
+"""Without it, "a #" is a number, "a %" a percentage and "a +" an advantage."""
 _HASH_KEY = r"""
     (?P<before> (?i:\b(?:press|hit|dial|push|followed[ ]by)[ ]) (?:[^.!?\n\#]{0,30}[ ])? ) \#(?!\w|[ ]?\d|[ ]of\b)
   | (?<=\w[ ])\#(?=[ ](?:key|sign)\b)
 """
 """The key of a telephone: "press #", "or # to finish"."""
 _MANY_BEFORE = lazy(r"(?<![\w.])[a-z]{2,12}(?<!s)(?<!u)(?<!i)s$")
-_VERB_BEFORE = lazy(
-    r"(?:\b(?:is|are|was|were|be|been|remains?|stays?|takes?|took|needs?|requires?|costs?|weighs?|has|have|had|uses?|used"
-    r"|keeps?|for|with|at|in|of|to|by|from|within)|'s|'re)$"
+_VERB_BEFORE = lazy(r"(?:\b(?:is|are|was|were|be|been|remains?|stays?)|'s|'re)$")
+_AMOUNT_BEFORE = lazy(
+    r"\b(?:takes?|took|lasts?|lasted|needs?|requires?|costs?|weighs?|has|have|had|got|uses?|used|keeps?|for|with|at|in|of"
+    r"|to|by|from|within|and|or|only)$",
+    re.IGNORECASE,
+)
+"""What "< 5" follows without a verb: "takes < 5 min"."""
+_AMOUNT_AFTER = lazy(
+    r"[\d$€£]|(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|half)\b"
 )
 
 
 def _named_sign(match: re.Match[str]) -> str:
-    name, article = _SIGN_NAMES[match["sign"]], match["before"]
+    sign, article = match["sign"], match["before"]
+    if sign in "+%" and not _SIGN_CUE.search(match.string):
+        return article + ("plus" if sign == "+" else "percentage")
+    if sign in "#/$=" and not _SIGN_CUE.search(match.string):
+        return match[0]
+    name = _SIGN_NAMES[sign]
     if article.lower() in ("a ", "an "):
         article = article[0] + ("n " if name[0] in "ae" else " ")
     return article + name
@@ -131,7 +148,9 @@ def _bound(match: re.Match[str]) -> str:
 
 
 def _compared(match: re.Match[str]) -> str:
-    verb = "" if _VERB_BEFORE.search(match.string, max(0, match.start() - 10), match.start()) else "is "
+    before = max(0, match.start() - 10), match.start()
+    amount = _AMOUNT_AFTER.match(match.string, match.end()) and _AMOUNT_BEFORE.search(match.string, *before)
+    verb = "" if amount or _VERB_BEFORE.search(match.string, *before) else "is "
     if verb and _MANY_BEFORE.search(match.string, 0, match.start()):
         verb = "are "
     return f" {verb}{'less' if match['mark'] == '<' else 'greater'} than "

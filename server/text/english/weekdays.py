@@ -61,8 +61,9 @@ _DAYS = rf"(?<!\w){_DAYS_ANY}(?:{_DAY_LINK}{_DAYS_ANY}(?!\w)){{1,6}}"
 """Mon-Fri, SAT & SUN, Mon, Wed and Fri."""
 _DAY_WORD = lazy(rf"\b{_DAYS_ANY}\b")
 _AFTER_TIME = rf"""
-    (?P<time>\b(?:[ap]\.?m\.?|[AP]M)[ ]) (?P<day>{DAYS_SHORT}) (?![\w'-])
-    (?: \.(?=(?P<next>[ ][A-Z])?) | (?=[,;:)]|\s*$|[ ](?!(?:down|up|in|by|with|through|next|back)\b)[a-z]) )
+    (?P<time>\b[ap]\.?m\.?[ ]|(?:(?<=\d)|(?<=\d[ ]))(?P<upper>[AP]M)[ ]) (?P<day>{DAYS_SHORT}) (?![\w'-])
+    (?: \.(?=(?P<next>[ ][A-Z])?) | (?=[,;:)]|\s*$)
+      | (?(upper)(?!)|(?=[ ](?!(?:down|up|in|by|with|through|next|back)\b)[a-z])) )
 """
 """9:55 am Sat."""
 _CELL = rf"^(?P<day>{DAYS_SHORT})(?=,[ ][-−]?\d{{1,3}}°)"
