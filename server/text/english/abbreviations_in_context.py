@@ -6,6 +6,7 @@ import re
 
 from server.text.english import numbers
 from server.text.english.abbreviation_words import NUMBERED
+from server.text.english.addresses import STATES
 from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.patterns import lazy
 
@@ -47,6 +48,25 @@ _SIZE = r"""
       |[$]\d) )
 """
 """Lg pizza $14.99, sm $9.99."""
+
+
+_PLURALS = {"ch": "chapters", "chap": "chapters", "p": "pages", "vol": "volumes"}
+_SPAN_OF = r"(?<![\w.])(?P<word>ch|Ch|chap|Chap|p|vol|Vol)\.[ ](?=\d{1,3}[-–]\d{1,3}(?![\w.-]))"
+"""ch. 4-6."""
+_TEST = lazy(r"\bSAT\b|\b(?:score[ds]?|scoring|\d\d|on|took|take|taking) the ACT\b|\bACT (?:score|prep|test|exam)")
+_PARTIES = {"D": "Democrat", "R": "Republican", "I": "Independent"}
+_PARTY = rf"""
+    \((?P<party>[DRI])-(?:(?P<state>{alternatives(STATES)})|(?P<long>[A-Z][a-z]{{2,}}\.?(?:[ ][A-Z][a-z]+)?))\)
+"""
+"""Rep. Lopez (D-CA), Sen. Hill (R-Texas)."""
+
+
+def _test(match: re.Match[str]) -> str:
+    return "A C T" if not match.string.isupper() and _TEST.search(match.string) else match[0]
+
+
+def _party(match: re.Match[str]) -> str:
+    return f"({_PARTIES[match['party']]} from {match['long'] or STATES[match['state']]})"
 
 
 def _public_law(match: re.Match[str]) -> str:
@@ -101,6 +121,12 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])(?P<word>[Ll])at\.(?=[ ]\d{1,2}(?:\.\d+)?[ ]?°)", r"\g<word>atitude", ("lat",)),
     rule(r"(?<![\w.])(?P<word>[Ll])ong\.(?=[ ]\d{1,3}(?:\.\d+)?[ ]?°)", r"\g<word>ongitude", ("long",)),
     rule(r"(?<=\b[Yy]rs\.[ ])coll\.", "college", ("coll",)),
+    rule(r"(?<![\w.])(?P<word>[Mm])ed\.?(?=-(?:high|low)\b|[ ](?:high|low)?[ ]?heat\b)", r"\g<word>edium", ("med",)),
+    rule(r"(?:(?<=%[ ])|(?<=\bpercent[ ]))disc\.", "discount", ("disc",)),
+    rule(r"(?:(?<=\bQ[1-4][ ])|(?<=\bFY\d\d[ ]))rev\.?(?=[ ][a-z$])", "revenue", ("rev",)),
+    rule(_SPAN_OF, lambda match: f"{_PLURALS[match['word'].lower()]} ", frozenset(_PLURALS)),
+    rule(r"(?<!\w)ACT(?!\w)", _test, "ACT"),
+    rule(_PARTY, _party, ("(D-", "(R-", "(I-")),
     rule(_MEDIUM, r"\g<word>edium", ("med",)),
     rule(r"(?<![\w.])Term\.(?=[ ]\d(?!\w))", "Terminal", ("term",)),
     rule(r"(?<![\w.])Ct\.(?=[ ]of[ ])", "Court", ("ct",)),

@@ -26,7 +26,7 @@ _THINGS = (
     "|boxe?s?|breakers?|cameras?|films?|prints?|buckets?|bulbs?|burgers?|cables?|cans?|capsules?|cards?|cartons?|ceilings?|chargers?|circuits?|condos?"
     "|containers?|cords?|cylinders?|dash|detours?|diesel|displays?|drills?|drives?|dumbbells?|engines?|fences?|fields?|freestyle"
     "|fuses?|gusts?|heaters?|hikes?|homes?|hoses?|houses?|hurdles|hybrid|injections?|jars?|jugs?|kettlebells?|kegs?"
-    "|ladders?|lamps?|lens(?:es)?|limits?|loops?|lots?|modules?|monitors?|motors?|nails?|outlets?|packs?"
+    "|ladders?|lamps?|lens(?:es)?|limits?|loops?|lots?|models?|modules?|monitors?|motors?|nails?|outlets?|packs?"
     "|packages?|panels?|pills?|pipes?|pistols?|planks?|plates?|poles?|pots?|processors?|races?|radius|relays?|rifles?|rolls?"
     "|roasts?|ropes?|runs?|sacks?|screens?|screws?|sharks?|sidewalks?|subs?|skillets?|snakes?|sockets?|sprints?|steaks?|sticks?"
     "|SSDs?|HDDs?|tablets?|tanks?|tins?|trailers?|treks?|trees?|trucks?|tubes?|tubs?|turbos?|turkeys?|TVs?|V(?:6|8|10|12)|M(?:ax|AX)"
@@ -151,7 +151,15 @@ def _area(match: re.Match[str]) -> str:
     return f"{numbers.number(match['number'])} square {'foot ' if match['thing'] else 'feet'}"
 
 
+_JEANS = r"(?<![\w.])(?P<waist>[2-5]\d)W[ ]?(?:x|×|/|-|by)?[ ]?(?P<length>[2-4]\d)L(?!\w)"
+"""The waist and the length of trousers: 32W x 30L. They are no watts and liters."""
+
 RULES: tuple[Rule, ...] = (
+    rule(
+        _JEANS,
+        lambda match: f"{numbers.number(match['waist'])} W by {numbers.number(match['length'])} L",
+        beside("", "W", spaced=False),
+    ),
     rule(_AREA, _area, beside("", "Ss")),
     rule(
         _ROOMS,

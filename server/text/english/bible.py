@@ -74,6 +74,14 @@ _VERSES = rf"""
 """
 
 
+_NUMBERED = "Cor Sam Kgs Chr Chron Thess Tim Pet Corinthians Samuel Chronicles Thessalonians Timothy Peter".split()
+_CHAPTER = rf"""
+    (?<![\w.]) (?P<nth>[1-3])[ ](?P<book>{alternatives(each for each in _NUMBERED if each in _BOOKS)})\.?[ ]
+    (?P<chapter>\d{{1,3}})(?![\w:]|[.,]\d)
+"""
+"""1 Cor. 13."""
+
+
 def _verses(match: re.Match[str]) -> str:
     words = f"{_NTH.get(match['nth'] or '', '')}{_BOOKS[match['book']]} {numbers.number(match['chapter'])}, "
     words += numbers.number(match["verse"]) + (f" {match['part'].upper()}" if match["part"] else "")
@@ -84,6 +92,11 @@ def _verses(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_VERSES, _verses, "digit:"),
+    rule(
+        _CHAPTER,
+        lambda match: f"{_NTH[match['nth']]}{_BOOKS[match['book']]} {numbers.number(match['chapter'])}",
+        tuple(f"{each} " for each in "123"),
+    ),
     rule(
         r"\b(?P<book>Surahs?|Suras?|Qur[’']?an|Koran)[ ](?P<chapter>\d{1,3}):(?P<verse>\d{1,3})(?![\w:])",
         r"\g<book> \g<chapter>, \g<verse>",

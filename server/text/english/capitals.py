@@ -27,6 +27,7 @@ _SPECIAL_WORDS = {
     "SaaS": "sass",
     "PaaS": "pass",
     "IaaS": "eye as",
+    "IMDb": "I M D B",
     "IoT": "I O T",
     "WiFi": "Wi-Fi",
     "Wifi": "Wi-Fi",

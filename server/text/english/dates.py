@@ -65,6 +65,16 @@ _SLASHED = rf"""
     (?P<time>(?=[ ](?:@|at)[ ]?\d{{1,2}}(?::\d\d|[ ]?[ap]\.?m)|[ ]@[ ]?\d{{4}}\b))?
 """
 _MONTH_SLASH_YEAR = r"(?<![\w\-/.])(?P<month>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/%]|\.\d)"
+_MONTHS_OF_YEARS = rf"""
+    {_MONTH_SLASH_YEAR}[ ]?[-–][ ]?
+    (?: (?P<last_month>0?[1-9]|1[0-2])/(?P<last_year>(?:19|20)\d\d)(?![\w/%]|\.\d)
+      | (?P<now>(?i:present|now|current))\b )
+"""
+"""06/2014 – 09/2018."""
+_UNTIL_NOW = r"""
+    (?: (?<=[\s/(](?:19|20)\d\d) | (?<=^(?:19|20)\d\d) ) [ ]?[-–—][ ]? (?=(?i:present|now|today|current)\b)
+"""
+"""2019–present."""
 _DOTTED_SHORT = r"""
     (?P<before>\b(?:on|by|until|till|from|since|due|dated|of|for|before|after)[ ])
     (?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<year>\d\d) (?![\w.\-]\w|\w)
@@ -226,6 +236,13 @@ def _century(match: re.Match[str]) -> str:
     return "century." if match[0].endswith(".") and _ends_sentence(match) else "century"
 
 
+def _months_of_years(match: re.Match[str]) -> str:
+    first = f"{MONTHS[int(match['month']) - 1]} {_year(match['year'])}"
+    if match["now"]:
+        return f"{first} to {match['now']}"
+    return f"{first} to {MONTHS[int(match['last_month']) - 1]} {_year(match['last_year'])}"
+
+
 def _card_end(match: re.Match[str]) -> str:
     month, year = MONTHS[int(match["month"]) - 1], numbers.year(2000 + int(match["year"]))
     word = "expires" if match["word"].lower() == "exp" else match["word"]
@@ -246,7 +263,10 @@ def _short_dates(match: re.Match[str]) -> str:
     return f"{first} to {last}"
 
 
-FIRST: tuple[Rule, ...] = (rule(_CLOSE_YEAR, _close_year, "digit,digit"),)
+FIRST: tuple[Rule, ...] = (
+    rule(_CLOSE_YEAR, _close_year, "digit,digit"),
+    rule(_UNTIL_NOW, " to ", ("present", "now", "today", "current")),
+)
 """Run before commas in numbers are read."""
 
 RULES: tuple[Rule, ...] = (
@@ -262,6 +282,7 @@ RULES: tuple[Rule, ...] = (
     rule(_SEPTEMBER_11, "nine eleven", "9/11"),
     rule(_ISO, _iso, tuple(rf"\d\d\d\d{mark}\d" for mark in "-/.")),
     rule(_NUMERIC, _numeric, tuple(rf"{mark}\d{digit}{mark}\d" for mark in "-/." for digit in ("", r"\d"))),
+    rule(_MONTHS_OF_YEARS, _months_of_years, "digit/"),
     rule(_MONTH_SLASH_YEAR, lambda match: f"{MONTHS[int(match['month']) - 1]} {_year(match['year'])}", "digit/"),
     rule(_DOTTED_SHORT, _dotted_short, r"\d.\d\d.\d"),
     rule(

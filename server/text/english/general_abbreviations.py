@@ -20,7 +20,7 @@ WORDS: dict[str, str] = dict(
         "cond.=condition|constr.=construction|cont'd=continued|cont.=continued|contd.=continued|coord.=coordinator|"
         "corp.=corporation|ctr.=center|cust.=customer|d/b/a=doing business as|d/o=drop off|dbl.=double|"
         "deg.=degrees|dep't=department|dep.=departs|dept.=department|depts.=departments|dia.=diameter|"
-        "diam.=diameter|diff.=difference|dir.=director|disc.=discount|dist.=district|dmg=damage|doz.=dozen|"
+        "diam.=diameter|diff.=difference|dir.=director|dist.=district|dmg=damage|doz.=dozen|"
         "dtd.=dated|dyn.=dynasty|e.g=for example|e.g.=for example|ea.=each|ed.=edition|ed. by=edited by|"
         "edn.=edition|eds.=editors|educ.=education|eff.=effective|eg.=for example|either/or=either or|"
         "elem.=elementary|elig.=eligible|emer.=emeritus|empl.=employee|encl.=enclosed|enl.=enlarged|"

@@ -8,6 +8,7 @@ import unicodedata
 from server.text.english import fractions, letters, numbers
 from server.text.english.formula_words import GREEK_LETTERS, OPERATORS, RELATIONS
 from server.text.english.rules import Rule, rule
+from server.text.english.unit_words import UNITS
 from server.text.patterns import lazy
 
 _SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ"
@@ -59,7 +60,10 @@ _MIXED = r"(?<=[=+×÷][ ])\d{1,4}[ ]\d{1,2}/\d{1,2}(?![\w/]|\.\d)"
 """A mixed number in an expression: = 1 1/2."""
 _POWERED = rf"(?<![\w])(?P<base>{_NUMBER}|[a-zA-Z])(?P<power>{_POWER})(?!\w)"
 _ROOT = r"√\(?(?P<of>\d+(?:\.\d+)?|[a-zA-Z])\)?"
-_SCIENTIFIC = r"(?<![\w.])(?P<number>\d(?:\.\d+)?)[eE](?P<sign>[+-])?(?P<power>\d{1,3})(?![\w])(?P<speed>[ ]m/s(?!\w))?"
+_SCIENTIFIC = r"""
+    (?<![\w.]) (?P<number>\d(?:\.\d+)?)[eE](?P<sign>[+-])?(?P<power>\d{1,3}) (?![\w])
+    (?P<unit>[ ](?:m/s|kg|km|m|s|J|Hz|Pa|N|W|K)(?![\w/]))?
+"""
 _ELEMENTS = dict(
     each.split()
     for each in (
@@ -154,8 +158,9 @@ def _powered(match: re.Match[str]) -> str:
 
 def _scientific(match: re.Match[str]) -> str:
     exponent = ("minus " if match["sign"] == "-" else "") + numbers.number(match["power"])
-    speed = " meters per second" if match["speed"] else ""
-    return f"{numbers.number(match['number'])} times ten to the power of {exponent}{speed}"
+    unit = (match["unit"] or "").strip()
+    words = "meters per second" if unit == "m/s" else UNITS[unit][1] if unit else ""
+    return f"{numbers.number(match['number'])} times ten to the power of {exponent} {words}".rstrip()
 
 
 def _root(match: re.Match[str]) -> str:

@@ -67,6 +67,8 @@ _PER = {
     "ton": "ton",
     "tonne": "tonne",
     "sq ft": "square foot",
+    "fl oz": "fluid ounce",
+    "fl. oz.": "fluid ounce",
     "pp": "person",
     "pax": "person",
     "head": "head",

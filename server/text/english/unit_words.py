@@ -7,11 +7,11 @@ km kilometer|m meter|cm centimeter|mm millimeter|t ton|µF microfarad|μF microf
 mH millihenry|µm micrometer|μm micrometer|nm nanometer|mi mile|mi. mile|yd yard|yds yard|mpg mile per gallon
 kg kilogram|kgs kilogram|g gram|gr gram|mg milligram|µg microgram|μg microgram|mcg microgram|lb pound|lbs pound
 lb. pound|lbs. pound|oz ounce|oz. ounce|l liter|L liter|ml milliliter|mL milliliter|cl centiliter|dl deciliter
-gal gallon|gal. gallon|qt quart|qt. quart|pt. pint|tbsp tablespoon|tbsp. tablespoon|Tbsp tablespoon|tsp teaspoon
-tsp. teaspoon|KB kilobyte|kB kilobyte|MB megabyte|GB gigabyte|Gb gigabit|TB terabyte|PB petabyte|KiB kibibyte
-MiB mebibyte|GiB gibibyte|TiB tebibyte|W watt|kW kilowatt|MW megawatt|GW gigawatt|kWh kilowatt hour|Wh watt hour
-MWh megawatt hour|mAh milliamp hour|Ah amp hour|V volt|kV kilovolt|mV millivolt|mA milliamp|J joule|kJ kilojoule
-µA microamp|μA microamp|nA nanoamp|µV microvolt|μV microvolt|µH microhenry|μH microhenry
+gal gallon|gal. gallon|qt quart|qt. quart|qts quart|qts. quart|pt. pint|tbsp tablespoon|tbsp. tablespoon|Tbsp tablespoon
+tsp teaspoon|tsp. teaspoon|KB kilobyte|kB kilobyte|MB megabyte|GB gigabyte|Gb gigabit|TB terabyte|PB petabyte
+KiB kibibyte|MiB mebibyte|GiB gibibyte|TiB tebibyte|W watt|kW kilowatt|MW megawatt|GW gigawatt|kWh kilowatt hour
+Wh watt hour|MWh megawatt hour|mAh milliamp hour|Ah amp hour|V volt|kV kilovolt|mV millivolt|mA milliamp
+J joule|kJ kilojoule|µA microamp|μA microamp|nA nanoamp|µV microvolt|μV microvolt|µH microhenry|μH microhenry
 reb rebound|ast assist|pk pack|Pk pack|PK pack
 kcal kilocalorie|cal calorie|N newton|kN kilonewton|Pa pascal|kPa kilopascal|MPa megapascal|hPa hectopascal
 Ω ohm|kΩ kilohm|MΩ megohm|ms millisecond|µs microsecond|μs microsecond|ns nanosecond|s second|sec second

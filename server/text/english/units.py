@@ -101,6 +101,11 @@ _NUMBERED_PLACE = lazy(
     re.IGNORECASE,
 )
 """Places whose numbers may end with a letter: "Exit 27B" is no amount."""
+_WARMTH = lazy(r"[1-9]\d00")
+_LIGHT = lazy(r"\b(?:LEDs?|bulbs?|lights?|lighting|lumens?|lamps?|daylight|color temperature)\b")
+"""What shows that 2700K is the color of a lamp."""
+_LETTER_BEFORE = lazy(r"[\d ]A,? (?:and |or )?$")
+"""Seats 22A and 22B."""
 _PLACE = lazy(
     r"\b(?:track|platform|terminal|pier|dock|lane|zone|section|row|level|floor|locker|aisle|coach|block|berth)[ ]$"
 )
@@ -280,10 +285,14 @@ def _thousands(match: re.Match[str]) -> str:
     scale = {"k": "thousand", "K": "thousand", "M": "million", "B": "billion", "bn": "billion"}[match["scale"]]
     words = numbers.number(match["number"])
     before = match.string[max(0, match.start() - 12) : match.start()]
-    if _NUMBERED_PLACE.search(before) or (match["scale"] == "B" and _PLACE.search(before)):
+    if _NUMBERED_PLACE.search(before) or (
+        match["scale"] == "B" and (_PLACE.search(before) or _LETTER_BEFORE.search(before))
+    ):
         return f"{words} {match['scale'].upper()}"
     if match["scale"] == "B" and match["noun"] is None and "." not in match["number"]:
         return f"{words} B"
+    if match["scale"] == "K" and _WARMTH.fullmatch(match["number"]) and _LIGHT.search(match.string):
+        return f"{words} kelvin"
     if scale == "thousand":
         around = match.string[max(0, match.start() - 16) : match.end() + 24]
         if match["number"] in _KARATS and _JEWELRY.search(around):
