@@ -124,6 +124,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])(?P<word>[Mm])ed\.?(?=-(?:high|low)\b|[ ](?:high|low)?[ ]?heat\b)", r"\g<word>edium", ("med",)),
     rule(r"(?:(?<=%[ ])|(?<=\bpercent[ ]))disc\.", "discount", ("disc",)),
     rule(r"(?:(?<=\bQ[1-4][ ])|(?<=\bFY\d\d[ ]))rev\.?(?=[ ][a-z$])", "revenue", ("rev",)),
+    rule(r"(?<=\d[ ])secs\.(?=[ ]\d)", "seconds", ("secs",)),
     rule(_SPAN_OF, lambda match: f"{_PLURALS[match['word'].lower()]} ", frozenset(_PLURALS)),
     rule(r"(?<!\w)ACT(?!\w)", _test, "ACT"),
     rule(_PARTY, _party, ("(D-", "(R-", "(I-")),

@@ -12,7 +12,10 @@ from .readings import words
     [
         ("Hartford, Conn. Police said so.", "hartford connecticut police said so"),
         ("Waco, Tex., Ala., Ga., & Fla.", "waco texas alabama georgia and florida"),
-        ("Rep. Lee (D-Calif.) and Sen. Roe (R-Tex.)", "representative lee d california and senator roe r texas"),
+        (
+            "Rep. Lee (D-Calif.) and Sen. Roe (R-Tex.)",
+            "representative lee democrat from california and senator roe republican from texas",
+        ),
         ("Washington, D.C. 20500", "washington d c two zero five zero zero"),
         ("I felt ill, Va. called.", "i felt ill va called"),
         ("It made me ill. Mo left.", "it made me ill mo left"),
