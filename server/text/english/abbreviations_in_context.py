@@ -51,22 +51,42 @@ _SIZE = r"""
 
 
 _PLURALS = {"ch": "chapters", "chap": "chapters", "p": "pages", "vol": "volumes"}
-_SPAN_OF = r"(?<![\w.])(?P<word>ch|Ch|chap|Chap|p|vol|Vol)\.[ ](?=\d{1,3}[-–]\d{1,3}(?![\w.-]))"
+_SPAN_OF = r"""
+    (?<![\w.])(?P<word>ch|Ch|chap|Chap|p|vol|Vol)\.[ ](?=(?P<first>\d{1,3})[-–](?P<last>\d{1,3})(?!\w|[.-]\d))
+"""
 """ch. 4-6."""
-_TEST = lazy(r"\bSAT\b|\b(?:score[ds]?|scoring|\d\d|on|took|take|taking) the ACT\b|\bACT (?:score|prep|test|exam)")
+_TEST = lazy(
+    r"\bon the (?:SAT|ACT)\b|\bSATs? (?:or|and) (?:the )?ACT\b|\bACTs? (?:or|and) (?:the )?SAT\b"
+    r"|\b(?:took|take|taking) the ACT(?! (?:home|to|into))\b|\bACT (?:score|prep|test|exam)"
+)
+_DISCOUNT = r"""
+    (?: (?<=%[ ]) | (?<=\bpercent[ ]) ) disc\.
+  | \b(?P<whose>(?i:student|veteran|senior|member|employee|military|bulk|early[ -]bird)[ ])disc\.(?=[ ][a-z\d])
+"""
+_SECTIONED = lazy(r"\b(?:Titles?|Chapters?|ch\.|Parts?|Articles?|Art\.|Act)[ ]\w{1,4}[ ]$")
 _PARTIES = {"D": "Democrat", "R": "Republican", "I": "Independent"}
+_STATE_NAMES = alternatives(STATES.values())
 _PARTY = rf"""
-    \((?P<party>[DRI])-(?:(?P<state>{alternatives(STATES)})|(?P<long>[A-Z][a-z]{{2,}}\.?(?:[ ][A-Z][a-z]+)?))\)
+    \((?P<party>[DRI])-(?:(?P<state>{alternatives(STATES)})|(?P<dotted>(?:[A-Z]\.){{2}})|(?P<long>{_STATE_NAMES}))\)
 """
 """Rep. Lopez (D-CA), Sen. Hill (R-Texas)."""
 
 
 def _test(match: re.Match[str]) -> str:
-    return "A C T" if not match.string.isupper() and _TEST.search(match.string) else match[0]
+    return " ".join(match[0]) if not match.string.isupper() and _TEST.search(match.string) else match[0]
+
+
+def _seconds(match: re.Match[str]) -> str:
+    return match[0] if _SECTIONED.search(match.string, 0, match.start()) else "seconds"
+
+
+def _span_of(match: re.Match[str]) -> str:
+    return f"{_PLURALS[match['word'].lower()]} " if int(match["first"]) < int(match["last"]) else match[0]
 
 
 def _party(match: re.Match[str]) -> str:
-    return f"({_PARTIES[match['party']]} from {match['long'] or STATES[match['state']]})"
+    state = match["long"] or STATES.get(match["state"] or match["dotted"].replace(".", ""))
+    return f"({_PARTIES[match['party']]} from {state})" if state else match[0]
 
 
 def _public_law(match: re.Match[str]) -> str:
@@ -88,7 +108,7 @@ def _statistic(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(_STATISTIC, _statistic, _STATISTICS),
     rule(
-        r"(?P<before>\b(?i:bedroom|bdrm|br|studio)[ ])apt\b(?!\.?[ ]?\d)(?:\.(?=[ ][a-z]))?",
+        r"(?P<before>\b(?i:bedroom|bdrm|br|studio)[ ])apt\b(?!\.?[ ]?\d)(?:\.(?=[ ][a-z]|,))?",
         r"\g<before>apartment",
         ("apt",),
     ),
@@ -122,11 +142,11 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])(?P<word>[Ll])ong\.(?=[ ]\d{1,3}(?:\.\d+)?[ ]?°)", r"\g<word>ongitude", ("long",)),
     rule(r"(?<=\b[Yy]rs\.[ ])coll\.", "college", ("coll",)),
     rule(r"(?<![\w.])(?P<word>[Mm])ed\.?(?=-(?:high|low)\b|[ ](?:high|low)?[ ]?heat\b)", r"\g<word>edium", ("med",)),
-    rule(r"(?:(?<=%[ ])|(?<=\bpercent[ ]))disc\.", "discount", ("disc",)),
+    rule(_DISCOUNT, lambda match: f"{match['whose'] or ''}discount", ("disc",)),
     rule(r"(?:(?<=\bQ[1-4][ ])|(?<=\bFY\d\d[ ]))rev\.?(?=[ ][a-z$])", "revenue", ("rev",)),
-    rule(r"(?<=\d[ ])secs\.(?=[ ]\d)", "seconds", ("secs",)),
-    rule(_SPAN_OF, lambda match: f"{_PLURALS[match['word'].lower()]} ", frozenset(_PLURALS)),
-    rule(r"(?<!\w)ACT(?!\w)", _test, "ACT"),
+    rule(r"(?<=\d[ ])secs\.(?=[ ]\d)", _seconds, ("secs",)),
+    rule(_SPAN_OF, _span_of, frozenset(_PLURALS)),
+    rule(r"(?<!\w)(?:ACT|SAT)(?!\w)", _test, ("ACT", "SAT")),
     rule(_PARTY, _party, ("(D-", "(R-", "(I-")),
     rule(_MEDIUM, r"\g<word>edium", ("med",)),
     rule(r"(?<![\w.])Term\.(?=[ ]\d(?!\w))", "Terminal", ("term",)),

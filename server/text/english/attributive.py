@@ -136,12 +136,15 @@ _PROPERTY = (
     "townhou?ses?|garage"
 )
 _AREA = rf"""
-    (?<![\w.,$–-]) (?<![–-][ ]) (?!(?:19|20)\d\d[ ]) (?P<number>\d{{1,3}}(?:,\d{{3}})+|\d{{3,5}})[ ](?:SF|sf)
+    (?<![\w.,$–-]) (?<![–-][ ])
+    (?!(?:19|20)\d\d[ ](?:SF|sf)(?![ ](?:{_PROPERTY})\b))
+    (?P<number>\d{{1,3}}(?:,\d{{3}})+|\d{{3,5}})[ ](?:SF|sf)
     (?: (?P<thing>[ ](?=(?:{_PROPERTY})\b)) | (?=[,.;/)!]|\s*$|[ ](?:of|for|in|with|and|at)\b) )
 """
 """1,100 SF, 2,000 SF condo, in a sentence about property."""
 _ABOUT_PROPERTY = lazy(
-    rf"\b(?:{_PROPERTY}|B[RA]s?|beds?|baths?|bdrms?|bedrooms?|leased?|rent|listing|asking)\b|[$]\d", re.IGNORECASE
+    rf"\b(?:{_PROPERTY}|B[RA]s?|beds?|baths?|bdrms?|bedrooms?|leased?|rent|listing|asking|kitchen|suite|space)\b",
+    re.IGNORECASE,
 )
 
 

@@ -76,10 +76,11 @@ _VERSES = rf"""
 
 _NUMBERED = "Cor Sam Kgs Chr Chron Thess Tim Pet Corinthians Samuel Chronicles Thessalonians Timothy Peter".split()
 _CHAPTER = rf"""
-    (?<![\w.]) (?P<nth>[1-3])[ ](?P<book>{alternatives(each for each in _NUMBERED if each in _BOOKS)})\.?[ ]
-    (?P<chapter>\d{{1,3}})(?![\w:]|[.,]\d)
+    (?<![\w.]) (?P<nth>[12])[ ](?P<book>{alternatives(each for each in _NUMBERED if each in _BOOKS)})\.?[ ]
+    (?P<chapter>\d{{1,3}})(?:[-–](?P<to>\d{{1,3}}))?
+    (?=[.;:)!?]?(?:\s*$|[ ][A-Z])|,[ ]|[ ](?:and|or|is|are|says|in|for|with|deals|teaches|describes)\b)
 """
-"""1 Cor. 13."""
+"""1 Cor. 13, 1 Sam. 8–10."""
 
 
 def _verses(match: re.Match[str]) -> str:
@@ -94,7 +95,10 @@ RULES: tuple[Rule, ...] = (
     rule(_VERSES, _verses, "digit:"),
     rule(
         _CHAPTER,
-        lambda match: f"{_NTH[match['nth']]}{_BOOKS[match['book']]} {numbers.number(match['chapter'])}",
+        lambda match: (
+            f"{_NTH[match['nth']]}{_BOOKS[match['book']]} {numbers.number(match['chapter'])}"
+            + (f" to {numbers.number(match['to'])}" if match["to"] else "")
+        ),
         tuple(f"{each} " for each in "123"),
     ),
     rule(

@@ -28,10 +28,11 @@ _SO_MUCH = r"(?P<before>\b(?i:thx|thanks|ily|ty|(?:love|miss|hate)[ ](?:u|you|hi
 
 _SEE_YOU = r"(?<![\w.])(?P<see>[Cc])[ ](?P<you>u|ya)(?![\w.'/]|[ ][a-z]\b)"
 """c u tmrw."""
-_ARE = r"""
+_VARIABLE = r"[ ](?:is|was|and|denotes|equals|represents|stands|refers|ranges|varies|changes|depends)\b"
+"""What follows the variable r: "where r is the radius"."""
+_ARE = rf"""
     \b (?P<before>(?i:you|we|they|ppl|people|these|those|what|where|how|why|who|y|u|yall|y'all|guys|things)[ ](?:2[ ])?)
-    r (?=[ ][a-z2]|[?!.]*$)
-      (?![ ](?:is|was|and|denotes|equals|represents|stands|refers|ranges|varies|changes|depends|should|that)\b)
+    r (?=[ ][a-z2]|[?!.]*$) (?! (?: (?<=\b(?i:where)[ ]r) | (?<=\b(?i:what)[ ]r) | (?<=\b(?i:how)[ ]r) ) {_VARIABLE})
   | (?:(?<=^)|(?<=[.?!,][ ])) (?P<r>[Rr]) (?=[ ](?:we|they|you|u|these|those|yall|the|my)[ ])
 """
 """ppl r waiting, where r you."""

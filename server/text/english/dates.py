@@ -65,16 +65,15 @@ _SLASHED = rf"""
     (?P<time>(?=[ ](?:@|at)[ ]?\d{{1,2}}(?::\d\d|[ ]?[ap]\.?m)|[ ]@[ ]?\d{{4}}\b))?
 """
 _MONTH_SLASH_YEAR = r"(?<![\w\-/.])(?P<month>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/%]|\.\d)"
+_NOW = r"(?i:present)\b(?=[).,;:|!?\s]|$)|(?i:now|today|current)\b(?=[).;|]|\s*$)"
+_UNTIL_NOW = rf"(?:(?<=[\s/(](?:19|20)\d\d)|(?<=^(?:19|20)\d\d))[ ]?[-–][ ]?(?={_NOW})"
+"""2019–present."""
 _MONTHS_OF_YEARS = rf"""
     {_MONTH_SLASH_YEAR}[ ]?[-–][ ]?
     (?: (?P<last_month>0?[1-9]|1[0-2])/(?P<last_year>(?:19|20)\d\d)(?![\w/%]|\.\d)
-      | (?P<now>(?i:present|now|current))\b )
+      | (?P<now>{_NOW}) )
 """
 """06/2014 – 09/2018."""
-_UNTIL_NOW = r"""
-    (?: (?<=[\s/(](?:19|20)\d\d) | (?<=^(?:19|20)\d\d) ) [ ]?[-–—][ ]? (?=(?i:present|now|today|current)\b)
-"""
-"""2019–present."""
 _DOTTED_SHORT = r"""
     (?P<before>\b(?:on|by|until|till|from|since|due|dated|of|for|before|after)[ ])
     (?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<year>\d\d) (?![\w.\-]\w|\w)

@@ -24,7 +24,8 @@ _RECORD = r"""
           [A-Z][a-z]+s\b)
       | \b(?:[Ww]ent|to[ ]go|(?:[Ii]mproved?|[Ff](?:ell|alls?)|[Dd]rop(?:ped|s)?|[Mm]ove[ds]?)[ ]to)[ ]
         (?=\d{1,3}[-–]\d{1,3}(?:[.,;!?)]|\s*$|[ ](?:and|on|against|overall)\b))
-      | \b[Ii]mproved?[ ]to[ ](?=\d{1,3}[-–]\d{1,3}[ ](?:with|after)\b)
+      | \b[Ii]mproved?[ ]to[ ]
+        (?=\d{1,3}[-–]\d{1,3}[ ](?:with|after)\b[^.!?\n]{0,40}\b(?:wins?|victory|rout|sweep|shutout|beating)\b)
       | (?:^|(?<=[.!?][ ]))(?:(?i:season|overall|home|away|league|team)[ ])?[Rr]ecord:[ ]
         (?=\d{1,3}[-–]\d{1,3}(?:[ ]\(|[,.;]|\s*$)) )
     (?P<won>\d{1,3})[-–](?P<lost>\d{1,3}) (?![\w/:\-]|[.,]\d)

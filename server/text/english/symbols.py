@@ -103,7 +103,7 @@ _NAMED_SIGN = rf"""
 """
 """A sign that is meant as such: "contains an & or a #"."""
 _SIGN_CUE = lazy(
-    r"\b(?:contain|character|symbol|sign|type|typing|includ|string|password|file ?name|prefix|escap)"
+    r"\b(?:contain\w*|characters?|symbols?|strings?|passwords?|file ?names?|prefix\w*|escap\w*|typ(?:e|ed|ing) an?)\b"
     r"|(?<!\S)[&@*^~](?!\S)",
     re.IGNORECASE,
 )
@@ -116,18 +116,20 @@ _HASH_KEY = r"""
 _MANY_BEFORE = lazy(r"(?<![\w.])[a-z]{2,12}(?<!s)(?<!u)(?<!i)s$")
 _VERB_BEFORE = lazy(r"(?:\b(?:is|are|was|were|be|been|remains?|stays?)|'s|'re)$")
 _AMOUNT_BEFORE = lazy(
-    r"\b(?:takes?|took|lasts?|lasted|needs?|requires?|costs?|weighs?|has|have|had|got|uses?|used|keeps?|for|with|at|in|of"
+    r"\b(?:takes?|took|lasts?|lasted|needs?|requires?|costs?|weighs?|has|have|had|got|spen[dt]|uses?|used|keeps?|for|with|at|in|of"
     r"|to|by|from|within|and|or|only)$",
     re.IGNORECASE,
 )
 """What "< 5" follows without a verb: "takes < 5 min"."""
 _AMOUNT_AFTER = lazy(
-    r"[\d$€£]|(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|half)\b"
+    r"[\d$€£]|(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|half|an?)\b"
 )
 
 
 def _named_sign(match: re.Match[str]) -> str:
     sign, article = match["sign"], match["before"]
+    if sign == "+" and match.string[: match.start()].endswith(("is ", "are ")):
+        return f"{article}plus"
     if sign in "+%" and not _SIGN_CUE.search(match.string):
         return article + ("plus" if sign == "+" else "percentage")
     if sign in "#/$=" and not _SIGN_CUE.search(match.string):

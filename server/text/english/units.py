@@ -104,7 +104,9 @@ _NUMBERED_PLACE = lazy(
 _WARMTH = lazy(r"[1-9]\d00")
 _LIGHT = lazy(r"\b(?:LEDs?|bulbs?|lights?|lighting|lumens?|lamps?|daylight|color temperature)\b")
 """What shows that 2700K is the color of a lamp."""
-_LETTER_BEFORE = lazy(r"[\d ]A,? (?:and |or )?$")
+_LETTER_BEFORE = lazy(
+    r"(?:\d|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|teen|ty) )A,? (?:and |or )?$"
+)
 """Seats 22A and 22B."""
 _PLACE = lazy(
     r"\b(?:track|platform|terminal|pier|dock|lane|zone|section|row|level|floor|locker|aisle|coach|block|berth)[ ]$"

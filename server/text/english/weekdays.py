@@ -63,7 +63,9 @@ _DAY_WORD = lazy(rf"\b{_DAYS_ANY}\b")
 _AFTER_TIME = rf"""
     (?P<time>\b[ap]\.?m\.?[ ]|(?:(?<=\d)|(?<=\d[ ]))(?P<upper>[AP]M)[ ]) (?P<day>{DAYS_SHORT}) (?![\w'-])
     (?: \.(?=(?P<next>[ ][A-Z])?) | (?=[,;:)]|\s*$)
-      | (?(upper)(?!)|(?=[ ](?!(?:down|up|in|by|with|through|next|back)\b)[a-z])) )
+      | (?(upper)
+          (?=[!?]|[ ](?:at|on|for|in|with|vs|through|until|and|to|from)\b)
+        | (?=[ ](?!(?:down|up|in|by|with|through|next|back)\b)[a-z])) )
 """
 """9:55 am Sat."""
 _CELL = rf"^(?P<day>{DAYS_SHORT})(?=,[ ][-−]?\d{{1,3}}°)"
