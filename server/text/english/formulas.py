@@ -339,7 +339,8 @@ class _Reader:
             self._tokens.next()
             unit = _prose(self._tokens.argument())
             while self._tokens.skip("^"):
-                unit += "".join(self._tokens.argument()).replace("2", "²").replace("3", "³")
+                exponent = "".join(each for each in self._tokens.argument() if not _SILENT.fullmatch(each))
+                unit += exponent.replace("2", "²").replace("3", "³")
             return [token, unit]  # the rules for units read both
         return [numbers.number(token)]
 

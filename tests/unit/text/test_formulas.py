@@ -1,7 +1,7 @@
 """Formulas: what is one, and that any can be read."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from server.text.english.formula_words import ACCENTS, FUNCTIONS, LARGE, OPERATORS, RELATIONS, STYLES, TEXT
@@ -16,6 +16,7 @@ SIGNS = [*"{}()[]^_|&!'+-=,./ xX12", r"\\", r"\{", r"\}", r"\,", r"\$"]
 
 
 @settings(max_examples=200)
+@example(["1", r"\text", r"\bar", "^", r"\bar"])
 @given(st.lists(st.sampled_from(COMMANDS + SIGNS), max_size=40))
 def test_any_formula_is_read_without_its_marks(tokens):
     assert not set(speak_formula(" ".join(tokens))) & set("\\{}^_&|")
