@@ -60,15 +60,19 @@ def precompiling(config: EngineConfig, *, ahead: bool) -> Iterator[None]:
         for process in processes:
             with contextlib.suppress(subprocess.TimeoutExpired):  # a process can be stuck in the driver
                 process.wait(_KILL_S)
-    if not complete or not all(complete):
+    if len(complete) < _number_of_processes() or not all(complete):
         _compile(config)
     seconds = time.monotonic() - started
     _log.info("compiled kernels, or found them in the caches, in %.1f s with %d processes", seconds, len(processes))
 
 
+def _number_of_processes() -> int:
+    return min(_MAX_PROCESSES, max(1, available_cores() // _CORES_PER_PROCESS))
+
+
 def _start(config: EngineConfig) -> list[subprocess.Popen[bytes]]:
     """Start the processes. Fewer than intended, or none, if they cannot be started."""
-    number = min(_MAX_PROCESSES, max(1, available_cores() // _CORES_PER_PROCESS))
+    number = _number_of_processes()
     command = [sys.executable, "-m", "engine.precompile", config.model_dump_json(), str(os.getpid())]
     processes = []
     try:

@@ -110,6 +110,23 @@ def test_the_engine_compiles_the_kernels_of_processes_that_failed(started, compi
     assert compiled_here == [(0, 1)]
 
 
+def test_the_engine_compiles_the_kernels_of_processes_that_could_not_be_started(compiled_here, monkeypatch):
+    monkeypatch.setattr(precompile, "available_cores", lambda: 32)
+    popen, started = subprocess.Popen, []
+
+    def start(command, **options):
+        if started:
+            raise OSError("no more processes")
+        started.append(popen(["true"], **options))
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    with precompiling(MISSING, ahead=True):
+        pass
+    assert started[0].returncode == 0
+    assert compiled_here == [(0, 1)]
+
+
 def test_the_engine_does_not_compile_again_what_other_processes_compiled(started, compiled_here, monkeypatch, tmp_path):
     interpreter = tmp_path / "python"
     interpreter.write_text("#!/bin/sh\nexit 0\n")

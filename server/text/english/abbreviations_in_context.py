@@ -6,7 +6,6 @@ import re
 
 from server.text.english import numbers
 from server.text.english.abbreviation_words import NUMBERED
-from server.text.english.addresses import STATES
 from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.patterns import lazy
 
@@ -55,25 +54,22 @@ _SPAN_OF = r"""
     (?<![\w.])(?P<word>ch|Ch|chap|Chap|p|vol|Vol)\.[ ](?=(?P<first>\d{1,3})[-–](?P<last>\d{1,3})(?!\w|[.-]\d))
 """
 """ch. 4-6."""
-_TEST = lazy(
+_ABOUT_EXAM = lazy(
     r"\bon the (?:SAT|ACT)\b|\bSATs? (?:or|and) (?:the )?ACT\b|\bACTs? (?:or|and) (?:the )?SAT\b"
     r"|\b(?:took|take|taking) the ACT(?! (?:home|to|into))\b|\bACT (?:score|prep|test|exam)"
 )
+"""What shows that ACT and SAT are the exams, and not words in capitals."""
 _DISCOUNT = r"""
     (?: (?<=%[ ]) | (?<=\bpercent[ ]) ) disc\.
   | \b(?P<whose>(?i:student|veteran|senior|member|employee|military|bulk|early[ -]bird)[ ])disc\.(?=[ ][a-z\d])
 """
+"""20% disc., student disc. available. Elsewhere a disc is round."""
 _SECTIONED = lazy(r"\b(?:Titles?|Chapters?|ch\.|Parts?|Articles?|Art\.|Act)[ ]\w{1,4}[ ]$")
-_PARTIES = {"D": "Democrat", "R": "Republican", "I": "Independent"}
-_STATE_NAMES = alternatives(STATES.values())
-_PARTY = rf"""
-    \((?P<party>[DRI])-(?:(?P<state>{alternatives(STATES)})|(?P<dotted>(?:[A-Z]\.){{2}})|(?P<long>{_STATE_NAMES}))\)
-"""
-"""Rep. Lopez (D-CA), Sen. Hill (R-Texas)."""
+"""What "secs. 3" divides: "Title 18 secs. 3 and 4"."""
 
 
-def _test(match: re.Match[str]) -> str:
-    return " ".join(match[0]) if not match.string.isupper() and _TEST.search(match.string) else match[0]
+def _exam(match: re.Match[str]) -> str:
+    return " ".join(match[0]) if not match.string.isupper() and _ABOUT_EXAM.search(match.string) else match[0]
 
 
 def _seconds(match: re.Match[str]) -> str:
@@ -82,11 +78,6 @@ def _seconds(match: re.Match[str]) -> str:
 
 def _span_of(match: re.Match[str]) -> str:
     return f"{_PLURALS[match['word'].lower()]} " if int(match["first"]) < int(match["last"]) else match[0]
-
-
-def _party(match: re.Match[str]) -> str:
-    state = match["long"] or STATES.get(match["state"] or match["dotted"].replace(".", ""))
-    return f"({_PARTIES[match['party']]} from {state})" if state else match[0]
 
 
 def _public_law(match: re.Match[str]) -> str:
@@ -146,8 +137,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?:(?<=\bQ[1-4][ ])|(?<=\bFY\d\d[ ]))rev\.?(?=[ ][a-z$])", "revenue", ("rev",)),
     rule(r"(?<=\d[ ])secs\.(?=[ ]\d)", _seconds, ("secs",)),
     rule(_SPAN_OF, _span_of, frozenset(_PLURALS)),
-    rule(r"(?<!\w)(?:ACT|SAT)(?!\w)", _test, ("ACT", "SAT")),
-    rule(_PARTY, _party, ("(D-", "(R-", "(I-")),
+    rule(r"(?<!\w)(?:ACT|SAT)(?!\w)", _exam, ("ACT", "SAT")),
     rule(_MEDIUM, r"\g<word>edium", ("med",)),
     rule(r"(?<![\w.])Term\.(?=[ ]\d(?!\w))", "Terminal", ("term",)),
     rule(r"(?<![\w.])Ct\.(?=[ ]of[ ])", "Court", ("ct",)),

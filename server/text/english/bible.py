@@ -76,7 +76,7 @@ _VERSES = rf"""
 
 _NUMBERED = "Cor Sam Kgs Chr Chron Thess Tim Pet Corinthians Samuel Chronicles Thessalonians Timothy Peter".split()
 _CHAPTER = rf"""
-    (?<![\w.]) (?P<nth>[12])[ ](?P<book>{alternatives(each for each in _NUMBERED if each in _BOOKS)})\.?[ ]
+    (?<![\w.]) (?P<nth>[12])[ ](?P<book>{alternatives(_NUMBERED)})\.?[ ]
     (?P<chapter>\d{{1,3}})(?:[-–](?P<to>\d{{1,3}}))?
     (?=[.;:)!?]?(?:\s*$|[ ][A-Z])|,[ ]|[ ](?:and|or|is|are|says|in|for|with|deals|teaches|describes)\b)
 """
@@ -99,7 +99,7 @@ RULES: tuple[Rule, ...] = (
             f"{_NTH[match['nth']]}{_BOOKS[match['book']]} {numbers.number(match['chapter'])}"
             + (f" to {numbers.number(match['to'])}" if match["to"] else "")
         ),
-        tuple(f"{each} " for each in "123"),
+        ("1 ", "2 "),
     ),
     rule(
         r"\b(?P<book>Surahs?|Suras?|Qur[’']?an|Koran)[ ](?P<chapter>\d{1,3}):(?P<verse>\d{1,3})(?![\w:])",

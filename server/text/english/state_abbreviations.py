@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from server.text.english.addresses import STATES
 from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.patterns import lazy
 
@@ -68,6 +69,17 @@ _STATE = rf"""
 _PLACE_BEFORE = lazy(r"(?:\b[A-Z][\w.'-]*,[ ](?:&[ ]|and[ ])?|[(,][ ]?[RDI]-|\bUniv(?:\.|ersity) of )$")
 _DISTRICT_ZIP = r"(?<=\b[A-Z]\.[A-Z]\.[ ])(?P<zip>\d{5})(?![\w-]|[.,]\d)"
 """Washington, D.C. 20500."""
+_PARTIES = {"D": "Democrat", "R": "Republican", "I": "Independent"}
+_PARTY = rf"""
+    \((?P<party>[DRI])-
+    (?: (?P<code>{alternatives(STATES)}) | (?P<dotted>(?:[A-Z]\.){{2}}) | (?P<name>{alternatives(STATES.values())}) )\)
+"""
+"""Rep. Lopez (D-CA), Sen. Gillibrand (D-N.Y.), Sen. Hill (R-Texas)."""
+
+
+def _party(match: re.Match[str]) -> str:
+    state = match["name"] or STATES.get(match["code"] or match["dotted"].replace(".", ""))
+    return f"({_PARTIES[match['party']]} from {state})" if state else match[0]
 
 
 def _state(match: re.Match[str]) -> str:
@@ -81,6 +93,7 @@ def _state(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_STATE, _state, (*first_words(_AFTER_PLACE), "va")),
+    rule(_PARTY, _party, ("(D-", "(R-", "(I-")),
     rule(_DISTRICT_ZIP, lambda match: " ".join(match["zip"]), r". \d\d\d\d\d"),
 )
 """Run before other abbreviations, some of which look like states."""

@@ -26,6 +26,11 @@ _NAUTICAL = r"(?<=\d)[ ]?nm(?!\w)"
 _AT_SEA = lazy(r"\b(?:kts?|knots|gusts?|gusting|seas|offshore|sailing|marina)\b")
 """What shows that nm are nautical miles."""
 _AMPS = r"(?<=\d)[ ]A(?=[ ](?:max|min|total|fuse|circuit|at|from)\b|[,;)]|\.?\s*$)"
+_JEWEL = lazy(r"(?i)\b(?:rings?|stones?|cut|karat|gold|diamonds?|gems?|sapphires?|rub(?:y|ies)|emeralds?|earrings?)\b")
+"""What shows that ct are carats, and not a count."""
+_LAMP = r"(?:(?<=[ (][1-9]\d00)|(?<=^[1-9]\d00))K(?!\w)"
+_LIGHT = lazy(r"\b(?:LEDs?|bulbs?|lights?|lighting|lumens?|lamps?|daylight|color temperature)\b")
+"""What shows that 2700K is the color of a lamp."""
 _ELECTRIC = lazy(r"\d ?(?:V|VAC|VDC|kV|Hz|kW)\b")
 """What shows that "15 A" has amps."""
 
@@ -40,6 +45,14 @@ def _amps(match: re.Match[str]) -> str:
     return " amps" if _ELECTRIC.search(match.string) else match[0]
 
 
+def _count(match: re.Match[str]) -> str:
+    return match[0] if _JEWEL.search(match.string) else " count"
+
+
+def _lamp(match: re.Match[str]) -> str:
+    return " kelvin" if _LIGHT.search(match.string) else match[0]
+
+
 def _millibars(match: re.Match[str]) -> str:
     return " millibars" if _STORM.search(match.string) else match[0]
 
@@ -49,6 +62,8 @@ def _nautical(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(r"(?<!\.\d)(?<=\d)[ ]?ct\b\.?(?=\)|[ ](?:box|pack|bag)|,)", _count, ("ct",)),
+    rule(_LAMP, _lamp, r"\dK"),
     rule(_MILLIBARS, _millibars, ("mb", r"\dmb")),
     rule(_NAUTICAL, _nautical, ("nm", r"\dnm")),
     rule(_AND_MORE, _and_more, "digit +"),

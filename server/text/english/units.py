@@ -101,9 +101,6 @@ _NUMBERED_PLACE = lazy(
     re.IGNORECASE,
 )
 """Places whose numbers may end with a letter: "Exit 27B" is no amount."""
-_WARMTH = lazy(r"[1-9]\d00")
-_LIGHT = lazy(r"\b(?:LEDs?|bulbs?|lights?|lighting|lumens?|lamps?|daylight|color temperature)\b")
-"""What shows that 2700K is the color of a lamp."""
 _LETTER_BEFORE = lazy(
     r"(?:\d|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|teen|ty) )A,? (?:and |or )?$"
 )
@@ -287,14 +284,11 @@ def _thousands(match: re.Match[str]) -> str:
     scale = {"k": "thousand", "K": "thousand", "M": "million", "B": "billion", "bn": "billion"}[match["scale"]]
     words = numbers.number(match["number"])
     before = match.string[max(0, match.start() - 12) : match.start()]
-    if _NUMBERED_PLACE.search(before) or (
-        match["scale"] == "B" and (_PLACE.search(before) or _LETTER_BEFORE.search(before))
-    ):
+    places = (_NUMBERED_PLACE, _PLACE, _LETTER_BEFORE) if match["scale"] == "B" else (_NUMBERED_PLACE,)
+    if any(place.search(before) for place in places):
         return f"{words} {match['scale'].upper()}"
     if match["scale"] == "B" and match["noun"] is None and "." not in match["number"]:
         return f"{words} B"
-    if match["scale"] == "K" and _WARMTH.fullmatch(match["number"]) and _LIGHT.search(match.string):
-        return f"{words} kelvin"
     if scale == "thousand":
         around = match.string[max(0, match.start() - 16) : match.end() + 24]
         if match["number"] in _KARATS and _JEWELRY.search(around):
@@ -313,17 +307,9 @@ _HIGH_LOW = r"""
 """
 """H 78° L 61°."""
 
-_JEWEL = lazy(r"(?i)\b(?:rings?|stones?|cut|karat|gold|diamonds?|gems?|sapphires?|rub(?:y|ies)|emeralds?|earrings?)\b")
-
-
-def _count(match: re.Match[str]) -> str:
-    return match[0] if _JEWEL.search(match.string) else " count"
-
-
 RULES: tuple[Rule, ...] = (
     rule(r"\b[Hh]i(?=[ ]-?\d{1,3}(?:°|[,;/][ ]?[Ll]o\b))", "high", ("hi",)),
     rule(r"\b[Ll]o(?=[ ]-?\d{1,3}(?:[°,;.]|\s*$))", "low", ("lo",)),
-    rule(r"(?<!\.\d)(?<=\d)[ ]?ct\b\.?(?=\)|[ ](?:box|pack|bag)|,)", _count, ("ct",)),
     rule(_HIGH_LOW, r"high \g<high>\g<between>low ", "°"),
     rule(_KITCHEN, _kitchen, (*beside("", "tTcC"), "tbs", "pt")),
     rule(_DOSE, _dose, "unit/digit"),
