@@ -69,8 +69,11 @@ class Talker(Protocol):
     def runnable(self, paused: Collection[int]) -> bool:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
 
-    def step_due_in(self) -> float:
-        """Return the seconds until the next step should start; requests that arrive before can take part in it."""
+    def step_due_in(self, *, request_arrived: bool = False) -> float:
+        """Return the seconds until the next step should start; requests that arrive before can take part in it.
+
+        request_arrived: a request is being parsed, for which the step may wait.
+        """
 
     def step(self, paused: Collection[int]) -> StepOutput:
         """Run one step: prefill continues, and every other stream that is not in ``paused`` makes one frame.

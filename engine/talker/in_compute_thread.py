@@ -37,9 +37,9 @@ class ComputeThreadTalker:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
         return self._talker.runnable(paused)
 
-    def step_due_in(self) -> float:
+    def step_due_in(self, *, request_arrived: bool = False) -> float:
         """Return the seconds until the next step should start."""
-        return self._talker.step_due_in()
+        return self._talker.step_due_in(request_arrived=request_arrived)
 
     def step(self, paused: Collection[int]) -> StepOutput:
         """Run one step."""

@@ -20,6 +20,7 @@ class RequestThread:
         self._reader, self._requests, self._stage = reader, requests, stage
         self._intents: deque[Intent] = deque()
         self._error: Exception | None = None
+        self._parsing = False
         threading.Thread(target=self._run, name="request-reader", daemon=True).start()
 
     @property
@@ -35,6 +36,10 @@ class RequestThread:
         """Return whether ``take`` has something to return."""
         return bool(self._intents) or self._error is not None
 
+    def parsing(self) -> bool:
+        """Return whether records have arrived that are not parsed yet."""
+        return self._parsing or self._reader.pending()
+
     def take(self) -> list[Intent]:
         """Return what was read since the last call, in order. Raises the error that has ended the thread."""
         if self._error is not None:
@@ -45,9 +50,11 @@ class RequestThread:
         try:
             while self._reader.alive:
                 self._requests.wait_for(lambda: self._reader.pending() or not self._reader.alive)
+                self._parsing = True
                 for intent in self._reader.take():
                     self._intents.append(intent)
                     self._stage.notify()
+                self._parsing = False
         except Exception as error:
             self._error = error
         finally:

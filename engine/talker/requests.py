@@ -116,6 +116,10 @@ class RequestReader:
         """Return whether ``take`` has something to return."""
         return self._requests.pending()
 
+    def parsing(self) -> bool:
+        """Return False: the caller parses records itself, in ``take``."""
+        return False
+
     def take(self) -> Iterator[Intent]:
         """Yield everything that has arrived since the last call, in order, each as soon as it is parsed."""
         for record in self._requests.receive():

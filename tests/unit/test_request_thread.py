@@ -89,11 +89,13 @@ def test_a_request_is_handed_over_while_the_next_one_is_parsed(stage, monkeypatc
         return parse(record)
 
     monkeypatch.setattr(stage.reader, "_parse", slow_parse)
+    assert not stage.thread.parsing()
     stage.client.open(1, speech())
     stage.client.open(2, speech())
     assert [each.stream for each in stage.take(1)] == [1]
     assert parsing_second.wait(TIMEOUT)
     assert not stage.thread.pending()
+    assert stage.thread.parsing()
     release.set()
     assert [each.stream for each in stage.take(1)] == [2]
 

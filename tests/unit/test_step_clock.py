@@ -24,7 +24,7 @@ class Gpu:
         self.idle += max(0.0, self.now - self.free_at) if self.free_at else 0.0
         self.ending, self.free_at = self.free_at, max(self.now, self.free_at) + seconds
 
-    def step(self, seconds, late=0.0):
+    def step(self, seconds, late=0.0, *, waited=False):
         """Wait until a step is due, and ``late`` seconds more, launch it, and wait for the end of the previous one.
 
         Returns how long before that end the launch began.
@@ -34,7 +34,7 @@ class Gpu:
         self.launch(seconds)
         launched, done = self.now, self.now >= self.ending
         self.now = max(self.now, self.ending) + self.collect
-        self.clock.ended(called, launched, self.now, late=done)
+        self.clock.ended(called, launched, self.now, late=done, waited=waited)
         return self.ending - called
 
     def idle_share(self, steps, seconds, late=0.0):
@@ -81,3 +81,13 @@ def test_nothing_is_expected_after_the_gpu_was_idle():
     assert gpu.clock.due_in(gpu.now) > 0
     gpu.clock.started(gpu.now)
     assert gpu.clock.due_in(gpu.now) == 0
+
+
+def test_a_launch_that_waited_for_a_request_does_not_change_the_estimate():
+    gpu = Gpu()
+    gpu.idle_share(20, 0.004)
+    assert gpu.step(0.004, late=0.001, waited=True) < LAUNCH, "the launch was late"
+    assert gpu.step(0.004) == pytest.approx(LAUNCH + 0.0005)
+    gpu.step(0.004, late=0.001)
+    gpu.step(0.004)
+    assert gpu.step(0.004) > 0.0025

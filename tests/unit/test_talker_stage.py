@@ -20,6 +20,9 @@ class ScriptedRequests:
     def alive(self):
         return bool(self._turns)
 
+    def parsing(self):
+        return False
+
     def take(self):
         return self._turns.pop(0)
 
@@ -71,7 +74,7 @@ class Talker:
     def runnable(self, blocked):
         return True
 
-    def step_due_in(self):
+    def step_due_in(self, *, request_arrived):
         return 0.0
 
     def step(self, blocked):

@@ -238,3 +238,16 @@ def test_after_first_codes_the_next_launch_leaves_code2wav_time_to_begin(talker,
     assert talker.step_due_in() == 0
     assert run(talker, 1) == {1: [1]}
     assert talker.step_due_in() == 0
+
+
+def test_a_step_of_few_utterances_waits_for_a_request_that_has_arrived_but_not_for_long(talker, clock):
+    talker.admit(1, prompt(5), SAMPLING)
+    run(talker, 3)
+    assert talker.step_due_in() == 0
+    assert 0 < talker.step_due_in(request_arrived=True) <= SECONDS / 2
+    clock.now += talker.step_due_in(request_arrived=True) / 2
+    assert talker.step_due_in() == 0
+    clock.now += talker.step_due_in(request_arrived=True)
+    assert talker.step_due_in(request_arrived=True) == 0
+    run(talker, 1)
+    assert talker.step_due_in(request_arrived=True) > 0

@@ -99,7 +99,7 @@ class NativeTalker:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
         return any(each.prompt is not None or self._can_decode(each, paused) for each in self._utterances.values())
 
-    def step_due_in(self) -> float:
+    def step_due_in(self, *, request_arrived: bool = False) -> float:
         """Return 0: steps do not overlap."""
         return 0.0
 

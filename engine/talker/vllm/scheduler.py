@@ -94,6 +94,11 @@ class Scheduler:
         return len(self._free)
 
     @property
+    def utterances(self) -> int:
+        """Number of admitted utterances."""
+        return len(self._slot_of)
+
+    @property
     def positions(self) -> NDArray[np.int64]:
         """Number of computed positions of each admitted utterance, those of the steps in flight included."""
         return self._computed[list(self._slot_of.values())]

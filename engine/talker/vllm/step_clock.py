@@ -23,15 +23,16 @@ class StepClock:
         self._durations.clear()
         self._began = now
 
-    def ended(self, called: float, launched: float, ended: float, *, late: bool) -> None:
+    def ended(self, called: float, launched: float, ended: float, *, late: bool, waited: bool = False) -> None:
         """Record that a step ended. The next step, which was launched from ``called`` to ``launched``, begins then.
 
-        late: whether the step had ended before ``launched``, so that the GPU may have been idle.
+        late: whether the step had ended before ``launched``, so that the GPU may have been idle. waited: whether the
+        launch may have waited for a request; that it was late then says nothing about the estimate.
         """
-        if late:
-            self._durations.clear()
-        else:
+        if not late:
             self._durations.append(ended - self._began)
+        elif not waited:
+            self._durations.clear()
         self._launch_seconds = max(launched - called, 0.9 * self._launch_seconds)
         self._began = ended
 

@@ -32,6 +32,12 @@ _YIELD_S = 0.0015
 launch would hold it for half of this time. The GPU runs a step meanwhile, which takes longer."""
 
 
+_PARSE_S = 0.001
+"""Seconds for which a step waits for a request that is being parsed, which takes some 0.6 ms on a GPU host."""
+_FEW = 8
+"""Only a step of at most this many utterances waits for a request: with more, requests arrive all the time."""
+
+
 class Codes(Protocol):
     """The codes of a step in flight."""
 
@@ -84,6 +90,7 @@ class VllmTalker:
         self._in_flight: deque[tuple[Batch, Codes]] = deque()
         self._clock = StepClock()
         self._yields_until = 0.0
+        self._waits_until: float | None = None
 
     @property
     def free_slots(self) -> int:
@@ -122,13 +129,20 @@ class VllmTalker:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
         return bool(self._in_flight) or self._scheduler.runnable(paused)
 
-    def step_due_in(self) -> float:
+    def step_due_in(self, *, request_arrived: bool = False) -> float:
         """Return the seconds until the next step should be launched, shortly before the step in flight ends.
 
-        After the first codes of an utterance it is not launched at once.
+        After the first codes of an utterance it is not launched at once. A step of few utterances waits for a request
+        that has arrived: otherwise its prompt would wait for the whole step.
         """
+        if not self._in_flight:
+            return 0.0
         now = time.monotonic()
-        return max(self._clock.due_in(now), self._yields_until - now) if self._in_flight else 0.0
+        due_in = max(self._clock.due_in(now), self._yields_until - now, 0.0)
+        if not request_arrived or self._scheduler.utterances > _FEW:
+            return due_in
+        self._waits_until = self._waits_until or now + due_in + _PARSE_S
+        return max(due_in, self._waits_until - now)
 
     def step(self, paused: Collection[int]) -> StepOutput:
         """Start a step: prefill continues, and every other stream that is not in ``paused`` makes one frame.
@@ -136,6 +150,7 @@ class VllmTalker:
         Returns the output of the step before it.
         """
         called = time.monotonic()
+        self._waits_until = None
         try:
             batch = self._scheduler.schedule(paused)
             if batch is not None:
@@ -150,7 +165,8 @@ class VllmTalker:
             late = pending.done
             collected = pending.collect()
             if batch is not None:
-                self._clock.ended(called, launched, time.monotonic(), late=late)
+                waited = len(batch.slots) <= _FEW and bool(batch.prefill.any())
+                self._clock.ended(called, launched, time.monotonic(), late=late, waited=waited)
             return self._output(earlier, collected)
         except Exception:
             self._scheduler.forget_prefixes()
