@@ -53,7 +53,7 @@ class Pieces:
 
     def _layers(self, rows: int) -> float | None:
         """Time the graph for ``rows`` rows that decode. It reads the inputs of the previous step."""
-        for own in self._own_layers:
+        for own in (self._own_layers.one_launch, self._own_layers.rows):
             if own is not None and rows <= own.max_rows:
                 return _replayed(own._runs[next(size for size in own._sizes if size >= rows)][1])
         graphs = self._runner.cudagraph_manager.graphs

@@ -2,11 +2,13 @@
 
     python -m benchmarks.gpu.talker_layers [--size 1.7B] [--rows 1,4,16] [--positions 100,1000] [--errors]
     python -m benchmarks.gpu.talker_layers --kernels rows --rows 16,64,256
+    python -m benchmarks.gpu.talker_layers --prompt --rows 24,64
 
 Prints milliseconds per step, and the share of the time in which the GPU would read all weights and cached positions
 once at ``--bandwidth`` TB/s. ``--kernels rows`` measures those for rows with short contexts instead of the one launch
-for few rows. ``--set NAME=VALUE`` changes a field of LayerSizes, to tune the kernel. ``--errors``
-adds the distance of the states from those of the reference in float32, and that of the reference in bfloat16.
+for few rows. With ``--prompt`` the rows are those of one prompt, and have the positions from 0 on. ``--set NAME=VALUE``
+changes a field of LayerSizes, to tune the kernel. ``--errors`` adds the distance of the states from those of the
+reference in float32, and that of the reference in bfloat16.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from engine.talker.fused.layers import PAGE, LayerSizes, LayerWeights, PagedCache, TalkerLayers
+from engine.talker.fused.layers import PAGE, LayerSizes, LayerWeights, PagedCache, TalkerLayers, prompt_sizes
 from engine.talker.fused.layers_loading import row_layers, talker_layers
 from engine.talker.fused.layers_reference import ReferenceLayers
 from tests.support.code_predictors import relative
@@ -30,6 +32,7 @@ from tests.support.talker_layers import (
     random_cache,
     random_layers,
     step_of,
+    step_with_prompt,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=PUBLISHED, default="1.7B")
     parser.add_argument("--kernels", choices=["one-launch", "rows"], default="one-launch")
+    parser.add_argument("--prompt", action="store_true")
     parser.add_argument("--rows", type=_numbers, default=[1, 2, 4, 8, 16])
     parser.add_argument("--positions", type=_numbers, default=[100, 1000])
     parser.add_argument("--bandwidth", type=float, default=4.8, help="memory bandwidth of the GPU, TB/s")
@@ -56,7 +60,8 @@ def main() -> None:
     options = parser.parse_args()
     shape, most, longest = PUBLISHED[options.size], max(options.rows), max(options.positions)
     changes = {name: int(value) for name, value in (each.split("=") for each in options.set)}
-    sizes = replace(LayerSizes(shape), **changes)  # type: ignore[arg-type]  # fields of int
+    sizes = prompt_sizes(shape) if options.prompt else LayerSizes(shape)
+    sizes = replace(sizes, **changes)  # type: ignore[arg-type]  # fields of int
     weights, pages = random_layers(shape, longest + 1, DEVICE), most * (longest // PAGE + 1) + 1
     cache = random_cache(shape, pages, DEVICE)
     layers = row_layers(weights, cache) if options.kernels == "rows" else talker_layers(weights, cache, sizes)
@@ -67,9 +72,10 @@ def main() -> None:
         + (f", {sizes}, {sizes.weight_slots} stages of weights" if options.kernels == "one-launch" else ""),
         flush=True,
     )
-    for positions in options.positions:
+    for positions in [0] if options.prompt else options.positions:
         for rows in options.rows:
-            step = step_of([positions] * rows, pages, DEVICE)
+            one_prompt = step_with_prompt(0, rows, [], pages, DEVICE)
+            step = one_prompt if options.prompt else step_of([positions] * rows, pages, DEVICE)
             x = torch.randn(rows, shape.hidden, device=DEVICE).bfloat16()
             time = milliseconds(layers, x, step)
             floor = (read + rows * positions * position_bytes) / options.bandwidth / 1e9

@@ -5,11 +5,19 @@ from functools import cache
 import pytest
 import torch
 
-from engine.talker.fused.layers import MAX_ROWS, PAGE
+from engine.talker.fused.layers import MAX_ROWS, prompt_sizes
 from engine.talker.fused.layers_loading import row_layers, talker_layers
 from engine.talker.fused.layers_reference import ReferenceLayers
 from tests.support.code_predictors import relative
-from tests.support.talker_layers import PUBLISHED, copied, in_float32, random_cache, random_layers, step_of
+from tests.support.talker_layers import (
+    PUBLISHED,
+    copied,
+    in_float32,
+    random_cache,
+    random_layers,
+    step_of,
+    step_with_prompt,
+)
 from tests.support.talkers import DEVICE
 
 PAGES = 1200
@@ -101,16 +109,39 @@ def test_a_row_has_the_same_bits_in_any_batch_every_time():
     assert different.item() == 0
 
 
-def test_rows_of_a_prompt_attend_to_each_other_in_one_step():
-    """A prompt of 70 rows in one step, beside another utterance, gives what one step for each row gives."""
-    weights, length = weights_of("1.7B"), 70
-    step, x = step_of([length - 1, 200], PAGES, DEVICE), states("1.7B", length + 1)
-    at = torch.arange(length, device=DEVICE)
-    positions = torch.cat((at, step.positions[1:]))
-    slots = torch.cat((step.pages[0, at // PAGE] * PAGE + at % PAGE, step.slots[1:]))
-    pages = torch.cat((step.pages[:1].expand(length, -1), step.pages[1:])).contiguous()
-    paged = random_cache(weights.shape, PAGES, DEVICE)
-    one_by_one = row_layers(weights, copied(paged))
-    expected = torch.cat([one_by_one(x[row : row + 1], positions[row : row + 1], slots[row : row + 1],
-                                     pages[row : row + 1]) for row in range(length + 1)])  # fmt: skip
-    assert relative(row_layers(weights, paged)(x, positions, slots, pages), expected) < 2e-2
+def prompt_layers(weights, cache):
+    """The layers in one launch, for steps with prompts."""
+    return talker_layers(weights, cache, prompt_sizes(weights.shape))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize(
+    ("kernels", "first", "rows"),
+    [
+        (row_layers, 0, 70),
+        (prompt_layers, 0, 24),
+        (prompt_layers, 13, 62),
+        (prompt_layers, 490, 40),
+        (prompt_layers, 0, 1),
+    ],
+)
+def test_rows_of_a_prompt_attend_to_each_other_in_one_step(name, kernels, first, rows):
+    """Beside two other utterances, and compared with the reference implementation and with float32."""
+    weights, step = weights_of(name), step_with_prompt(first, rows, [200, 800], PAGES, DEVICE)
+    paged, x = random_cache(weights.shape, PAGES, DEVICE), states(name, rows + 2)
+    expected_cache, exact_cache = copied(paged), copied(paged, torch.float32)
+    layers = kernels(weights, paged)
+    result = layers(x, *step)
+    expected, exact = (
+        ReferenceLayers(weights, expected_cache)(x, *step),
+        ReferenceLayers(in_float32(weights), exact_cache)(x, *step),
+    )
+    assert relative(result, expected) < 2e-2
+    assert relative(result, exact) < 2e-2
+    for pair, expected_pair in zip(paged, expected_cache, strict=True):
+        for one, other in zip(pair, expected_pair, strict=True):
+            changed = (one != other).any(3).any(2)
+            assert changed.sum() <= rows + 2
+            assert relative(one[changed], other[changed]) < 2e-2
+    for _ in range(100):
+        assert torch.equal(layers(x, *step), result)

@@ -102,3 +102,14 @@ def step_of(positions: list[int | None], pages: int, device: torch.device) -> St
         slots.append(int(table[row, position // PAGE]) * PAGE + position % PAGE)
     at = torch.tensor([each or 0 for each in positions])
     return Step(at.to(device), torch.tensor(slots).to(device), table.to(device))
+
+
+def step_with_prompt(first: int, rows: int, others: list[int | None], pages: int, device: torch.device) -> Step:
+    """Return the arguments for ``rows`` rows of one utterance from position ``first`` on, and one row of each other."""
+    one = step_of([first + rows - 1, *others], pages, device)
+    at = torch.arange(first, first + rows, device=device)
+    return Step(
+        torch.cat((at, one.positions[1:])),
+        torch.cat((one.pages[0, at // PAGE] * PAGE + at % PAGE, one.slots[1:])),
+        torch.cat((one.pages[:1].expand(rows, -1), one.pages[1:])).contiguous(),
+    )

@@ -63,7 +63,10 @@ def test_prompts_and_frames_have_the_codes_of_the_native_talker(opened, vllm_tal
     talker = vllm_talker(checkpoint, context=128, slots=4)
     steps, runner = talker._core._steps, talker._core.model_runner
     layers = layers_of(checkpoint, 129, runner.kv_cache_config.num_blocks, talker._core.scheduler.block_size)
-    steps.own_layers = OwnLayers(rows=layer_graphs(runner, layers, steps.device_table, (1, 2, 4, 8, 16, 32)))
+    steps.own_layers = OwnLayers(
+        short_prompts=layer_graphs(runner, layers, steps.device_table, (8, 24)),
+        rows=layer_graphs(runner, layers, steps.device_table, (1, 2, 4, 8, 16, 32)),
+    )
     monkeypatch.setattr(steps, "_run_vllm", None)
     utterances = [prepare(request, checkpoint) for request in various_requests(checkpoint, REQUESTS)]
     spoken = speak(talker, utterances, joins={number: 7 * number for number in range(REQUESTS)})
@@ -78,8 +81,8 @@ def test_a_prompt_of_which_one_row_is_not_cached_has_its_codes(opened, vllm_talk
     steps, runner, block = talker._core._steps, talker._core.model_runner, talker._core.scheduler.block_size
     layers = layers_of(checkpoint, 129, runner.kv_cache_config.num_blocks, block)
     steps.own_layers = OwnLayers(
-        layer_graphs(runner, layers, steps.device_table, (1, 4), prompts=False),
-        layer_graphs(runner, layers, steps.device_table, (1, 2, 4, 8, 16, 32, 64)),
+        one_launch=layer_graphs(runner, layers, steps.device_table, (1, 4), prompts=False),
+        rows=layer_graphs(runner, layers, steps.device_table, (1, 2, 4, 8, 16, 32, 64)),
     )
     monkeypatch.setattr(steps, "_run_vllm", None)
     monkeypatch.setattr(StepRunner, "_first_codes", property(lambda _: False, lambda _, value: None), raising=False)
@@ -110,6 +113,7 @@ def test_states_agree_with_those_of_vllm(checkpoint, vllm_talker, monkeypatch):
     states = talker._core.model_runner.model_state.hidden
     own_layers, errors, chosen, vllm_runs = steps.own_layers, {}, [], set()
     assert own_layers.one_launch.max_rows == MAX_ROWS
+    kinds = dict(zip(own_layers, ("one launch", "short prompts", "rows"), strict=True))
 
     def choose_and_note(self, batch):
         chosen.append(choose(self, batch))
@@ -125,7 +129,7 @@ def test_states_agree_with_those_of_vllm(checkpoint, vllm_talker, monkeypatch):
             monkeypatch.setattr(StepRunner, "_sample", compare_and_sample)
             self.own_layers, self._first_codes, others = own_layers, first_codes, states[:rows].clone()
             states[:rows] = mine
-            kind = "one launch" if graphs is own_layers.one_launch else "rows"
+            kind = kinds[graphs]
             errors.setdefault((kind, int(batch.counts.max()) > 1, len(batch.slots)), []).append(relative(mine, others))
         short = int((batch.starts + batch.counts).max()) <= MAX_POSITIONS
         if graphs is None:
@@ -149,6 +153,7 @@ def test_states_agree_with_those_of_vllm(checkpoint, vllm_talker, monkeypatch):
     assert {("one launch", False, 2), ("one launch", False, 13), ("rows", False, 22)} <= set(errors)
     assert len(errors["one launch", False, 2]) > LONG_FRAMES / 2
     assert any(kind == "rows" and prompts for kind, prompts, _ in errors), "steps with prompts"
+    assert any(kind == "short prompts" and prompts for kind, prompts, _ in errors), "few short prompts"
     assert (True, True) in vllm_runs, "few rows after first codes"
     assert (False, False) in vllm_runs, "many rows, of which one has a long context"
     assert (True, False) not in vllm_runs, "many rows with short contexts"

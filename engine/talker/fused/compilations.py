@@ -12,7 +12,7 @@ from engine.checkpoint.architecture import TalkerArchitecture, Transformer
 from engine.kernels.triton_launch import Launch
 from engine.talker.fused import batched
 from engine.talker.fused.dispatch import batched_cubin
-from engine.talker.fused.layers import PAGE, LayerSizes, LayerWeights, PagedCache
+from engine.talker.fused.layers import PAGE, LayerSizes, LayerWeights, PagedCache, prompt_sizes
 from engine.talker.fused.layers_loading import layers_cubin
 from engine.talker.fused.persistent import published_sizes
 from engine.talker.gpu_step.slots import Slots
@@ -26,7 +26,7 @@ def talker_compilations(
 ) -> list[Callable[[], bytes]]:
     """Return functions that compile the kernels of the code predictor and of the layers into the cache.
 
-    batches: all batch sizes in rows, in ascending order. layers: whether the layers' kernel is used. The list is
+    batches: all batch sizes in rows, in ascending order. layers: whether the layers' kernels are used. The list is
     shorter for a talker whose sizes a kernel does not support.
     """
     compilations: list[Callable[[], bytes]] = []
@@ -35,9 +35,9 @@ def talker_compilations(
     if sizes is not None:
         fitting = [size for size in batches if size <= batched.MAX_ROWS]
         compilations += [partial(batched_cubin, each) for each in batched.kernels_for(sizes, fitting)]
-    layer_sizes = LayerSizes(talker.transformer)
-    if layers and layer_sizes.problem is None:
-        compilations.append(partial(layers_cubin, layer_sizes))
+    if layers:
+        both = (LayerSizes(talker.transformer), prompt_sizes(talker.transformer))
+        compilations += [partial(layers_cubin, each) for each in both if each.problem is None]
     return compilations
 
 

@@ -1,4 +1,4 @@
-"""The talker's decoder layers as one CUDA kernel launch, for small batches that decode, on Hopper GPUs."""
+"""The talker's decoder layers as one CUDA kernel launch, for small steps, on Hopper GPUs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from engine.checkpoint.architecture import Transformer
 from engine.talker.fused.arguments import Launch, fill
 
 MAX_ROWS = 16
-"""Maximum rows of one launch. More would hold the GPU for longer (docs/explanation/decisions/talker-layers.md)."""
+"""Maximum rows without prompts. More would hold the GPU for longer (docs/explanation/decisions/talker-layers.md)."""
+MAX_PROMPT_ROWS = 64
+"""Maximum rows of a step with prompts."""
 MAX_POSITIONS = 1024
 """Maximum positions of a row of ``RowLayers``. One program reads all of them, so the other rows wait for a long one."""
 KERNEL = "run_layers"
@@ -29,13 +31,15 @@ _SHARED_BYTES = 227 * 1024 - 12288
 class LayerSizes:
     """A model's sizes, and how the blocks of a kernel share the work; chosen by times on an H100.
 
-    rows: maximum rows of a launch. parts: how many blocks share the columns of the out and down matrices. qkv_parts:
-    the same for the qkv matrix. split_pages: pages of a row that one block attends to. row_slots: stages of the ring
-    buffer for rows. weights_in_flight: how many stages of weights may be in flight.
+    rows: maximum rows of a launch. prompts: whether rows may be of one prompt, and attend to each other. parts: how
+    many blocks share the columns of the out and down matrices. qkv_parts: the same for the qkv matrix. split_pages:
+    pages of a row that one block attends to. row_slots: stages of the ring buffer for rows. weights_in_flight: how many
+    stages of weights may be in flight.
     """
 
     shape: Transformer
     rows: int = MAX_ROWS
+    prompts: bool = False
     parts: int = 4
     qkv_parts: int = 2
     blocks: int = 128
@@ -81,11 +85,17 @@ class LayerSizes:
         named: dict[str, object] = {
             "HIDDEN": shape.hidden, "INNER": shape.intermediate, "LAYERS": shape.layers, "HEADS": shape.heads,
             "KV_HEADS": shape.kv_heads, "HEAD_DIM": shape.head_dim, "CTAS": self.blocks, "WARPS": self.warps,
-            "GROUPS": 1, "ROWS": self.rows, "PARTS": self.parts, "QKV_PARTS": self.qkv_parts,
-            "SPLIT_PAGES": self.split_pages, "ROW_SLOTS": self.row_slots, "WEIGHT_SLOTS": self.weight_slots,
-            "WEIGHTS_IN_FLIGHT": self.weights_in_flight, "SOFTMAX_SCALE": f"{shape.head_dim**-0.5:.9f}f",
+            "GROUPS": 1, "ROWS": self.rows, "PROMPTS": int(self.prompts), "PARTS": self.parts,
+            "QKV_PARTS": self.qkv_parts, "SPLIT_PAGES": self.split_pages, "ROW_SLOTS": self.row_slots,
+            "WEIGHT_SLOTS": self.weight_slots, "WEIGHTS_IN_FLIGHT": self.weights_in_flight,
+            "SOFTMAX_SCALE": f"{shape.head_dim**-0.5:.9f}f",
         }  # fmt: skip
         return [f"-D{name}={value}" for name, value in named.items()]
+
+
+def prompt_sizes(shape: Transformer) -> LayerSizes:
+    """Return the sizes of the kernel for steps with prompts."""
+    return LayerSizes(shape, rows=MAX_PROMPT_ROWS, prompts=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,6 +150,7 @@ class Params(ctypes.Structure):
 class TalkerLayers:
     """Runs up to ``sizes.rows`` rows, one new position each, through all layers and the final norm.
 
+    With ``sizes.prompts``, rows of a step may be successive positions of one utterance; otherwise each is of another.
     The kernel reads the matrices of ``weights`` and the cache in place. launch: launches the kernel for ``sizes``.
     """
 
@@ -176,7 +187,8 @@ class TalkerLayers:
     def __call__(self, x: Tensor, positions: Tensor, slots: Tensor, pages: Tensor) -> Tensor:
         """Return the hidden states after the final norm, bfloat16 [rows, hidden].
 
-        x: bfloat16 [rows, hidden]. positions: int64 [rows]; the cache holds keys and values of all positions before.
+        x: bfloat16 [rows, hidden]. positions: int64 [rows]; the cache holds keys and values of all positions before,
+        except those of other rows with ``sizes.prompts``.
         slots: int64 [rows], where those of this position are stored: page * PAGE + position % PAGE, or -1 for padding
         rows, which store nothing and must have position 0. pages: int32 [at least rows, width], the pages of each row.
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -13,7 +14,7 @@ from engine.checkpoint.architecture import Transformer
 from engine.kernels.fallback import reason_for_fallback
 from engine.kernels.nvrtc import KernelError
 from engine.prompt.builder import NO_TOKEN
-from engine.talker.fused.layers import MAX_ROWS, PAGE, LayerWeights, PagedCache
+from engine.talker.fused.layers import MAX_PROMPT_ROWS, MAX_ROWS, PAGE, LayerWeights, PagedCache, prompt_sizes
 from engine.talker.fused.layers_loading import row_layers, talker_layers
 from engine.talker.fused.weights import rope
 from engine.talker.gpu_step.graphs import PaddedGraphs
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from engine.talker.vllm.state import TalkerState
 
 _ONE_LAUNCH_SIZES = (1, 2, 4, 8, MAX_ROWS)
+_SHORT_PROMPT_SIZES = (16, 24, 32, 40, 48, MAX_PROMPT_ROWS)
 _ROW_SIZES = (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512)
 NO_POSITION = -1
 """Cache slot of a padding row: its keys and values are not stored."""
@@ -77,10 +79,12 @@ def layer_graphs(
 class OwnLayers(NamedTuple):
     """Steps that run without vLLM's layers; None where the kernels cannot be used.
 
-    one_launch: for few utterances that decode. rows: for any rows with short contexts.
+    one_launch: for few utterances that decode. short_prompts: for few rows, also of prompts. Both occupy the GPU. rows:
+    for any rows with short contexts.
     """
 
     one_launch: PaddedGraphs | None = None
+    short_prompts: PaddedGraphs | None = None
     rows: PaddedGraphs | None = None
 
 
@@ -108,9 +112,12 @@ def own_layers(runner: Any, block_table: Tensor, *, reproducible: bool) -> OwnLa
         return None
 
     model, state = runner.model, runner.model_state
-    weights = _weights(model.model, model.architecture.talker.transformer, state.max_model_len, state.device)
+    shape = model.architecture.talker.transformer
+    weights = _weights(model.model, shape, state.max_model_len, state.device)
+    prompt_layers = partial(talker_layers, sizes=prompt_sizes(shape))
     return OwnLayers(
         one_launch=graphs(talker_layers, _ONE_LAUNCH_SIZES, "small steps", prompts=False),
+        short_prompts=graphs(prompt_layers, _SHORT_PROMPT_SIZES, "small steps with prompts", prompts=True),
         rows=graphs(row_layers, _ROW_SIZES, "steps with short contexts", prompts=True),
     )
 

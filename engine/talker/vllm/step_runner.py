@@ -26,6 +26,10 @@ from engine.talker.vllm.layer_graphs import NO_POSITION, OwnLayers, RowColumns
 from engine.talker.vllm.scheduler import Batch
 from engine.talker.vllm.state import TalkerState
 
+_FEW = 8
+"""Maximum utterances of a step with prompts in one launch: it delays the chunks of the others in Code2Wav."""
+_SHORT = 512
+"""Maximum positions of a row of such a step."""
 _MAX_PROMPT_READS = 1 << 15
 """Maximum positions that the prompt rows of a step of ``RowLayers`` read in total; vLLM's attention shares them."""
 _CODE_BUFFERS = 3
@@ -141,18 +145,21 @@ class StepRunner:
     def _own_graphs(self, batch: Batch) -> PaddedGraphs | None:
         """Return which of the own layers run the batch, None if vLLM's do.
 
-        A small batch after a step with first codes runs in vLLM's layers, because Code2Wav then decodes the first chunk
-        of an utterance: its kernels run between short ones, but not beside one that holds the GPU for most of a step.
-        vLLM's layers give them the most time.
+        A small batch after a step with first codes does not run in one launch, because Code2Wav then decodes the first
+        chunk of an utterance: its kernels run between short ones, but not beside one that holds the GPU for most of a
+        step. vLLM's layers give them the most time.
         """
         tokens = int(batch.bounds[-1])
         after_first_codes, self._first_codes = self._first_codes, bool((batch.prefill & batch.samples).any())
-        one_launch, rows = self.own_layers
+        one_launch, short_prompts, rows = self.own_layers
         if one_launch is not None and not batch.prefill.any() and tokens <= one_launch.max_rows:
             return None if after_first_codes else one_launch
+        ends = batch.starts + batch.counts
+        few = len(batch.slots) <= _FEW and not after_first_codes
+        if short_prompts is not None and few and tokens <= short_prompts.max_rows and ends.max() <= _SHORT:
+            return short_prompts
         if rows is None or tokens > rows.max_rows:
             return None
-        ends = batch.starts + batch.counts
         read_by_prompts = int((batch.counts * ends)[batch.prefill].sum())
         return rows if ends.max() <= MAX_POSITIONS and read_by_prompts <= _MAX_PROMPT_READS else None
 

@@ -41,6 +41,8 @@ LAYERS = LayerSizes(
     Transformer(hidden=256, intermediate=512, layers=2, heads=2, kv_heads=1, head_dim=128, rope_theta=1e6, eps=1e-6),
     rows=16, parts=2, qkv_parts=2, blocks=8, split_pages=16, row_slots=2, weights_in_flight=2,
 )  # fmt: skip
+PROMPT_LAYERS = replace(LAYERS, rows=24, blocks=16, prompts=True)
+"""For steps with prompts. Two teams of four warps of a block attend to different rows."""
 
 
 def weights_of(sizes: Sizes | BatchedSizes, dtype: torch.dtype = torch.bfloat16) -> PredictorWeights:

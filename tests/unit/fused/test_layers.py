@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.talker.fused.layers import LayerSizes, TalkerLayers
+from engine.talker.fused.layers import LayerSizes, TalkerLayers, prompt_sizes
 from engine.talker.fused.layers_reference import ReferenceLayers
 from tests.support.code_predictors import relative
-from tests.support.talker_layers import PUBLISHED, copied, random_cache, random_layers, step_of
-from tests.unit.fused.emulated import LAYERS, emulated_layers_kernel
+from tests.support.talker_layers import PUBLISHED, copied, random_cache, random_layers, step_of, step_with_prompt
+from tests.unit.fused.emulated import LAYERS, PROMPT_LAYERS, emulated_layers_kernel
 
 CPU = torch.device("cpu")
 PAGES = 130
@@ -63,11 +63,33 @@ def test_a_row_has_the_same_bits_alone_and_in_a_batch(kernel):
         assert torch.equal(layers(x[row : row + 1].contiguous(), *one)[0], together[row])
 
 
+@pytest.fixture(scope="module")
+def prompt_kernel(tmp_path_factory):
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++ to compile the kernel with")
+    return emulated_layers_kernel(tmp_path_factory.mktemp("prompt_layers"), PROMPT_LAYERS, seed=5)
+
+
+@pytest.mark.parametrize(("first", "rows"), [(0, 20), (7, 12), (250, 19), (30, 1)])
+def test_rows_of_a_prompt_attend_to_each_other_beside_other_utterances(prompt_kernel, first, rows):
+    weights, cache = random_layers(LAYERS.shape, POSITIONS, CPU), random_cache(LAYERS.shape, PAGES, CPU)
+    expected_cache, step = copied(cache), step_with_prompt(first, rows, [300, 40], PAGES, CPU)
+    x = states(rows + 2)
+    layers = TalkerLayers(weights, cache, PROMPT_LAYERS, prompt_kernel, encode)
+    layers(x, *step)
+    result, expected = layers(x, *step), ReferenceLayers(weights, expected_cache)(x, *step)
+    assert relative(result, expected) < 3e-3
+    for pair, expected_pair in zip(cache, expected_cache, strict=True):
+        for one, other in zip(pair, expected_pair, strict=True):
+            assert relative(one, other) < 3e-3
+            assert (one != other).any((2, 3)).sum() <= rows + 2
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_published_sizes_are_supported(name):
-    sizes = LayerSizes(PUBLISHED[name])
-    assert sizes.problem is None
-    assert sizes.weight_slots >= 3
+    for sizes in (LayerSizes(PUBLISHED[name]), prompt_sizes(PUBLISHED[name])):
+        assert sizes.problem is None
+        assert sizes.weight_slots >= 3
 
 
 def test_other_sizes_are_not_supported():

@@ -1,5 +1,6 @@
-// The talker's decoder layers in one cooperative launch, for small batches that decode: products on tensor cores of Hopper GPUs
-// (wgmma), and attention to vLLM's paged KV cache.
+// The talker's decoder layers in one cooperative launch, for small steps: products on tensor cores of Hopper GPUs (wgmma), and
+// attention to vLLM's paged KV cache. With PROMPTS, rows of the same utterance may attend to each other; else each row is
+// another utterance's.
 //
 // CTAS blocks stay on their multiprocessors for all layers. Each has a share of the outputs of every matrix, or of the
 // outputs and columns; then the owner of a row adds the partial products. The blocks meet after every phase.
@@ -41,6 +42,7 @@ struct LayerWeightCopies : WeightStages {
         }
     }
     __device__ void begin() {}
+    __device__ void store_positions(int) {}
     __device__ void attention(int, int) {}
     __device__ void add_partial(const float *) {}
     __device__ void end() {}
@@ -53,6 +55,7 @@ template <class ROLE> __device__ void run_phases(ROLE &role, const Params &P, in
     for (int layer = 0; layer < LAYERS; layer++) {
         const int64 matrices = layer * MATRICES;
         role.template product<Qkv, TO_QKV>(matrices + QKV_MATRIX, P.normed, 0);
+        if (PROMPTS) role.store_positions(layer);
         role.attention(layer, splits);
         role.template product<Out, TO_PARTIAL>(matrices + OUT_MATRIX, P.attended, 0);
         role.add_partial(P.post_norm + layer * HIDDEN);

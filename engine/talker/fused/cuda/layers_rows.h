@@ -38,7 +38,7 @@ struct LayerRows : Heads {
         return sum;
     }
 
-    // A unit of work of a block: a split of the positions of a row, for one key/value head and its two queries. Warps take
+    // A unit of work: a split of the positions of a row, for one key/value head and its two queries. The warps of a unit take
     // pages of 16 positions in turn. Which positions a warp adds depends on nothing but the row, so the sums do not either.
     struct Unit {
         int at, kv, split, position, first_page, pages;  // first_page: of the split; pages: of the split with positions
@@ -60,11 +60,14 @@ struct LayerRows : Heads {
         return number * P.page_stride + unit.kv * P.head_stride;
     }
 
-    // Load the positions of a page that earlier steps have stored. page: of the split.
+    // The positions of a row that are in the cache when it attends.
+    __device__ static int stored_positions(const Unit &unit) { return unit.position + PROMPTS; }
+
+    // Load the stored positions of a page. page: of the split.
     __device__ __forceinline__ void load_page(CachedPositions &past, int layer, const Unit &unit, int page) {
         const int64 offset = page_offset(unit, page);
         const bf16 *keys = P.caches[2 * layer] + offset, *values = P.caches[2 * layer + 1] + offset;
-        const int stored = unit.position - (unit.first_page + page) * PAGE;
+        const int stored = stored_positions(unit) - (unit.first_page + page) * PAGE;
 #pragma unroll
         for (int p = 0; p < 16; p++) {
             past.keys[p] = past.values[p] = Cached{0, 0};
@@ -83,30 +86,56 @@ struct LayerRows : Heads {
         prefetch_line(P.caches[2 * layer + 1] + offset);
     }
 
+    // This step's key and value of a row.
+    struct NewPosition {
+        Cached key, value;
+    };
+
+    // Compute the key and value of row `at`, and store them in the cache.
+    __device__ __forceinline__ NewPosition store_new_position(int layer, int at, int kv, float2 cosine, float2 sine) {
+        const float *qkv = P.qkv + (int64)at * QKV + (HEADS + kv) * HEAD_DIM;
+        const Part raw_key = load_summed(qkv), raw_value = load_summed(qkv + KV_HEADS * HEAD_DIM);
+        const NewPosition added = {rounded(norm_and_rotate(raw_key, P.k_norm + layer * HEAD_DIM, cosine, sine)),
+                                   rounded(raw_value)};
+        const int64 slot = P.slots[at];
+        if (slot >= 0) {
+            const int64 to = slot / PAGE * P.page_stride + slot % PAGE * P.position_stride + kv * P.head_stride;
+            store_cached(P.caches[2 * layer] + to, added.key);
+            store_cached(P.caches[2 * layer + 1] + to, added.value);
+        }
+        return added;
+    }
+
     // Add this step's key and value of the row to the loaded page and to the cache.
     __device__ __forceinline__ void add_new_position(CachedPositions &past, int layer, const Unit &unit, float2 cosine, float2 sine) {
-        const float *qkv = P.qkv + (int64)unit.at * QKV + (HEADS + unit.kv) * HEAD_DIM;
-        const Part raw_key = load_summed(qkv), raw_value = load_summed(qkv + KV_HEADS * HEAD_DIM);
-        const Cached key = rounded(norm_and_rotate(raw_key, P.k_norm + layer * HEAD_DIM, cosine, sine));
-        const Cached value = rounded(raw_value);
+        const NewPosition added = store_new_position(layer, unit.at, unit.kv, cosine, sine);
 #pragma unroll
         for (int p = 0; p < 16; p++) {  // selected, because stores to an index would put the arrays in local memory
             const bool here = p == unit.position % PAGE;
-            past.keys[p] = Cached{here ? key.low : past.keys[p].low, here ? key.high : past.keys[p].high};
-            past.values[p] = Cached{here ? value.low : past.values[p].low, here ? value.high : past.values[p].high};
+            past.keys[p] = Cached{here ? added.key.low : past.keys[p].low, here ? added.key.high : past.keys[p].high};
+            past.values[p] =
+                Cached{here ? added.value.low : past.values[p].low, here ? added.value.high : past.values[p].high};
         }
-        const int64 slot = P.slots[unit.at];
-        if (slot < 0) return;
-        const int64 at = slot / PAGE * P.page_stride + slot % PAGE * P.position_stride + unit.kv * P.head_stride;
-        store_cached(P.caches[2 * layer] + at, key);
-        store_cached(P.caches[2 * layer + 1] + at, value);
+    }
+
+    __device__ float2 angles(const float *table, int position) {
+        return *(const float2 *)(table + (int64)position * (HEAD_DIM / 2) + 2 * lane);
+    }
+
+    // Store the keys and values of all rows, before any row attends: the later rows of a prompt attend to the earlier ones.
+    __device__ void store_positions(int layer) {
+        begin_phase();
+        for (int number = warp * BLOCKS + group.block; number < group.rows * KV_HEADS; number += COMPUTE_WARPS * BLOCKS) {
+            const int at = number / KV_HEADS, position = (int)P.positions[at];
+            store_new_position(layer, at, number % KV_HEADS, angles(P.cos, position), angles(P.sin, position));
+        }
+        end_phase();
     }
 
     // Leave this warp's sums over its pages in shared memory. past: its first page.
     __device__ __forceinline__ void attend(CachedPositions &past, int layer, const Unit &unit) {
         const float *qkv = P.qkv + (int64)unit.at * QKV + unit.kv * 2 * HEAD_DIM;
-        const float2 cosine = *(const float2 *)(P.cos + (int64)unit.position * (HEAD_DIM / 2) + 2 * lane);
-        const float2 sine = *(const float2 *)(P.sin + (int64)unit.position * (HEAD_DIM / 2) + 2 * lane);
+        const float2 cosine = angles(P.cos, unit.position), sine = angles(P.sin, unit.position);
         Part queries[2], sums[2] = {};
 #pragma unroll
         for (int q = 0; q < 2; q++) queries[q] = load_summed(qkv + q * HEAD_DIM);
@@ -115,10 +144,10 @@ struct LayerRows : Heads {
             queries[q] = norm_and_rotate(queries[q], P.q_norm + layer * HEAD_DIM, cosine, sine);
         float highest = -3.0e38f, mass = 0;  // of query lane / 16
 #pragma unroll 1
-        for (int page = warp; page < unit.pages; page += COMPUTE_WARPS) {
+        for (int page = unit_warp(); page < unit.pages; page += UNIT_WARPS) {
             const int left = unit.position - (unit.first_page + page) * PAGE;  // position lane % 16 exists if it is <= left
-            if (page > warp) load_page(past, layer, unit, page);
-            if (left < PAGE) add_new_position(past, layer, unit, cosine, sine);
+            if (page > unit_warp()) load_page(past, layer, unit, page);
+            if (!PROMPTS && left < PAGE) add_new_position(past, layer, unit, cosine, sine);
             float products[32];
 #pragma unroll
             for (int p = 0; p < 16; p++) {
@@ -163,29 +192,54 @@ struct LayerRows : Heads {
         return all;
     }
 
-    // Combine the sums of the warps, and those of the splits: the block that ends last does this, in the order of splits.
+    // The block's warps in teams, each of which attends for one unit at a time.
+    __device__ int unit_team() { return warp / UNIT_WARPS; }
+    __device__ int unit_warp() { return warp % UNIT_WARPS; }
+    __device__ void unit_barrier() { named_barrier(UNIT + unit_team(), UNIT_THREADS); }
+
+    // Combine the sums of the warps, and those of the splits: the team that ends last does this, in the order of splits.
     __device__ void combine(const Unit &unit) {
-        const int q = thread / HEAD_DIM, d = thread % HEAD_DIM, splits = unit.position / SPLIT_POSITIONS + 1;
-        const int parts = unit.pages < COMPUTE_WARPS ? unit.pages : COMPUTE_WARPS;
-        Weighted all = combined(parts, [&](int w) {
-            return Weighted{memory.sums[w][q][d], memory.masses[w][q].x, memory.masses[w][q].y};
+        constexpr int SUMS = 2 * HEAD_DIM / UNIT_THREADS;  // of a thread
+        const int first_thread = thread % UNIT_THREADS, first_warp = unit_team() * UNIT_WARPS;
+        const int splits = unit.position / SPLIT_POSITIONS + 1;
+        const int parts = unit.pages < UNIT_WARPS ? unit.pages : UNIT_WARPS;
+        Weighted all[SUMS];
+        auto for_sums = [&](auto action) {
+#pragma unroll
+            for (int i = 0; i < SUMS; i++) {
+                const int item = first_thread + i * UNIT_THREADS;
+                action(all[i], item / HEAD_DIM, item % HEAD_DIM);
+            }
+        };
+        for_sums([&](Weighted &each, int q, int d) {
+            each = combined(parts, [&](int w) {
+                const float2 mass = memory.masses[first_warp + w][q];
+                return Weighted{memory.sums[first_warp + w][q][d], mass.x, mass.y};
+            });
         });
         if (splits > 1) {
             const int item = unit.at * KV_HEADS + unit.kv;
-            const int64 first = (int64)item * P.splits * 2 + q;
-            P.split_sums[(first + unit.split * 2) * HEAD_DIM + d] = all.sum;
-            if (d == 0) P.split_masses[first + unit.split * 2] = float2{all.highest, all.mass};
-            named_barrier(COMPUTE, COMPUTE_THREADS);
-            if (thread == 0) memory.arrived_before = add_to_word(P.arrived + item);
-            named_barrier(COMPUTE, COMPUTE_THREADS);
-            if (memory.arrived_before != splits - 1) return;
-            if (thread == 0) P.arrived[item] = 0;
-            all = combined(splits, [&](int split) {
-                const float2 mass = load_float2_cg((const float *)(P.split_masses + first + split * 2));
-                return Weighted{load_float_cg(P.split_sums + (first + split * 2) * HEAD_DIM + d), mass.x, mass.y};
+            const int64 first = (int64)item * P.splits * 2;
+            for_sums([&](const Weighted &each, int q, int d) {
+                P.split_sums[(first + unit.split * 2 + q) * HEAD_DIM + d] = each.sum;
+                if (d == 0) P.split_masses[first + unit.split * 2 + q] = float2{each.highest, each.mass};
+            });
+            unsigned &arrived_before = memory.arrived_before[unit_team()];
+            unit_barrier();
+            if (first_thread == 0) arrived_before = add_to_word(P.arrived + item);
+            unit_barrier();
+            if (arrived_before != splits - 1) return;
+            if (first_thread == 0) P.arrived[item] = 0;
+            for_sums([&](Weighted &each, int q, int d) {
+                each = combined(splits, [&](int split) {
+                    const float2 mass = load_float2_cg((const float *)(P.split_masses + first + split * 2 + q));
+                    return Weighted{load_float_cg(P.split_sums + (first + split * 2 + q) * HEAD_DIM + d), mass.x, mass.y};
+                });
             });
         }
-        P.attended[tile_offset(0, ATTENDED, unit.at, (unit.kv * 2 + q) * HEAD_DIM + d)] = narrow(all.sum / all.mass);
+        for_sums([&](const Weighted &each, int q, int d) {
+            P.attended[tile_offset(0, ATTENDED, unit.at, (unit.kv * 2 + q) * HEAD_DIM + d)] = narrow(each.sum / each.mass);
+        });
     }
 
     // Most splits of a row.
@@ -201,28 +255,30 @@ struct LayerRows : Heads {
     __device__ void attention(int layer, int splits) {
         locate();
         const int units = group.rows * KV_HEADS * splits;
-        int number = group.block;
+        int number = group.block + unit_team() * BLOCKS;
         CachedPositions past;
         Unit unit;
-        if (number < units) {  // earlier steps have stored the positions before this one
+        auto begin_unit = [&] {
+            if (number >= units) return;
             unit = unit_of(number);
-            if (warp < unit.pages) load_page(past, layer, unit, warp);
-            for (int page = warp + COMPUTE_WARPS; page < unit.pages; page += COMPUTE_WARPS) prefetch_page(layer, unit, page);
+            if (unit_warp() < unit.pages) load_page(past, layer, unit, unit_warp());
+        };
+        if (!PROMPTS && number < units) {  // earlier steps have stored the positions before this one
+            begin_unit();
+            for (int page = unit_warp() + UNIT_WARPS; page < unit.pages; page += UNIT_WARPS) prefetch_page(layer, unit, page);
         }
         begin_phase();
+        if (PROMPTS) begin_unit();
 #pragma unroll 1
         while (number < units) {
             if (unit.pages > 0) {  // else the row has fewer splits
-                if (warp < unit.pages) attend(past, layer, unit);
-                named_barrier(COMPUTE, COMPUTE_THREADS);
+                if (unit_warp() < unit.pages) attend(past, layer, unit);
+                unit_barrier();
                 combine(unit);
-                named_barrier(COMPUTE, COMPUTE_THREADS);
+                unit_barrier();
             }
-            number += BLOCKS;
-            if (number < units) {
-                unit = unit_of(number);
-                if (warp < unit.pages) load_page(past, layer, unit, warp);
-            }
+            number += BLOCKS * UNITS;
+            begin_unit();
         }
         end_phase();
     }

@@ -40,6 +40,9 @@ struct Params {
     float eps;
 };
 
+// The warps of a block attend in teams: with many rows several, so that every row has one at once.
+constexpr int UNIT_WARPS = ROWS > 16 ? 4 : COMPUTE_WARPS, UNITS = COMPUTE_WARPS / UNIT_WARPS, UNIT_THREADS = UNIT_WARPS * 32;
+
 constexpr int WEIGHT_SLOT = max_of(max_of(Qkv::N, Out::N), max_of(GateUp::N, Down::N)) * DEPTH * 2;
 
 #include "phases.h"
@@ -49,5 +52,5 @@ struct Shared {
     float squares[2][COMPUTE_WARPS];
     float sums[COMPUTE_WARPS][2][HEAD_DIM];  // of each warp, for both queries of a key/value head
     float2 masses[COMPUTE_WARPS][2];         // the highest score, and the sum of the weights
-    unsigned arrived_before;
+    unsigned arrived_before[UNITS];
 };

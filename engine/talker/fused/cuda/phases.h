@@ -115,6 +115,7 @@ struct RowCopies {
     __device__ void begin() { group.phases++; }
     __device__ void store_hidden() { group.phases++; }
     __device__ void begin_position_0() { group.phases++; }
+    __device__ void store_positions(int) { group.phases++; }
     __device__ void attention(int, int, bool = false) { group.phases++; }
     __device__ void add_partial(const float *) { group.phases++; }
     __device__ void sample(int) { group.phases++; }

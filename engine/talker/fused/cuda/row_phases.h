@@ -12,7 +12,7 @@ struct RowPhases {
     static constexpr int QUADS = (HIDDEN / 4 + TEAM_THREADS - 1) / TEAM_THREADS;
     float4 x[QUADS];  // this thread's columns of the row's residual: quad i is number i * TEAM_THREADS + team_thread
 
-    enum Barriers { BLOCK = 0, MULTIPLY = 1, COMPUTE = 2, TEAM = 3 };
+    enum Barriers { BLOCK = 0, MULTIPLY = 1, COMPUTE = 2, TEAM = 3, UNIT = 8 };  // TEAM, UNIT: the first of several
 
     __device__ RowPhases(const Params &params, const Group &place, Shared &shared)
         : P(params), group(place), memory(shared), parity(0) {
