@@ -74,8 +74,10 @@ def main() -> None:
     )
     for positions in [0] if options.prompt else options.positions:
         for rows in options.rows:
-            one_prompt = step_with_prompt(0, rows, [], pages, DEVICE)
-            step = one_prompt if options.prompt else step_of([positions] * rows, pages, DEVICE)
+            if options.prompt:
+                step = step_with_prompt(0, rows, [], pages, DEVICE)
+            else:
+                step = step_of([positions] * rows, pages, DEVICE)
             x = torch.randn(rows, shape.hidden, device=DEVICE).bfloat16()
             time = milliseconds(layers, x, step)
             floor = (read + rows * positions * position_bytes) / options.bandwidth / 1e9
