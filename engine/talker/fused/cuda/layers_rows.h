@@ -197,21 +197,23 @@ struct LayerRows : Heads {
     __device__ int unit_warp() { return warp % UNIT_WARPS; }
     __device__ void unit_barrier() { named_barrier(UNIT + unit_team(), UNIT_THREADS); }
 
+    // A thread's share of the sums of a unit. `action` gets each, with its query and dimension.
+    static constexpr int SUMS = 2 * HEAD_DIM / UNIT_THREADS;
+    template <class ACTION> __device__ void for_sums(Weighted (&sums)[SUMS], ACTION action) {
+#pragma unroll
+        for (int i = 0; i < SUMS; i++) {
+            const int item = thread % UNIT_THREADS + i * UNIT_THREADS;
+            action(sums[i], item / HEAD_DIM, item % HEAD_DIM);
+        }
+    }
+
     // Combine the sums of the warps, and those of the splits: the team that ends last does this, in the order of splits.
     __device__ void combine(const Unit &unit) {
-        constexpr int SUMS = 2 * HEAD_DIM / UNIT_THREADS;  // of a thread
         const int first_thread = thread % UNIT_THREADS, first_warp = unit_team() * UNIT_WARPS;
         const int splits = unit.position / SPLIT_POSITIONS + 1;
         const int parts = unit.pages < UNIT_WARPS ? unit.pages : UNIT_WARPS;
         Weighted all[SUMS];
-        auto for_sums = [&](auto action) {
-#pragma unroll
-            for (int i = 0; i < SUMS; i++) {
-                const int item = first_thread + i * UNIT_THREADS;
-                action(all[i], item / HEAD_DIM, item % HEAD_DIM);
-            }
-        };
-        for_sums([&](Weighted &each, int q, int d) {
+        for_sums(all, [&](Weighted &each, int q, int d) {
             each = combined(parts, [&](int w) {
                 const float2 mass = memory.masses[first_warp + w][q];
                 return Weighted{memory.sums[first_warp + w][q][d], mass.x, mass.y};
@@ -220,7 +222,7 @@ struct LayerRows : Heads {
         if (splits > 1) {
             const int item = unit.at * KV_HEADS + unit.kv;
             const int64 first = (int64)item * P.splits * 2;
-            for_sums([&](const Weighted &each, int q, int d) {
+            for_sums(all, [&](const Weighted &each, int q, int d) {
                 P.split_sums[(first + unit.split * 2 + q) * HEAD_DIM + d] = each.sum;
                 if (d == 0) P.split_masses[first + unit.split * 2 + q] = float2{each.highest, each.mass};
             });
@@ -230,14 +232,14 @@ struct LayerRows : Heads {
             unit_barrier();
             if (arrived_before != splits - 1) return;
             if (first_thread == 0) P.arrived[item] = 0;
-            for_sums([&](Weighted &each, int q, int d) {
+            for_sums(all, [&](Weighted &each, int q, int d) {
                 each = combined(splits, [&](int split) {
                     const float2 mass = load_float2_cg((const float *)(P.split_masses + first + split * 2 + q));
                     return Weighted{load_float_cg(P.split_sums + (first + split * 2 + q) * HEAD_DIM + d), mass.x, mass.y};
                 });
             });
         }
-        for_sums([&](const Weighted &each, int q, int d) {
+        for_sums(all, [&](const Weighted &each, int q, int d) {
             P.attended[tile_offset(0, ATTENDED, unit.at, (unit.kv * 2 + q) * HEAD_DIM + d)] = narrow(each.sum / each.mass);
         });
     }

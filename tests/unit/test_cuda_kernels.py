@@ -1,0 +1,34 @@
+"""The CUDA kernels of the published checkpoints compile with NVRTC, which needs no GPU."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.checkpoint.config import read_model
+from engine.kernels import nvrtc
+from engine.kernels.codec_units import compilations as codec_compilations
+from engine.talker.fused.compilations import talker_compilations
+from tests.unit.published import model_config
+
+ELF = b"\x7fELF"
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch):
+    try:
+        nvrtc._Compiler()
+    except nvrtc.KernelError as error:
+        pytest.skip(f"without NVRTC: {error}")
+    monkeypatch.setattr(nvrtc, "cache_folder", lambda: None)
+
+
+@pytest.mark.parametrize("size", ["0b6", "1b7"])
+def test_the_kernels_of_a_published_talker_compile(size):
+    talker = read_model(model_config(f"{size}-custom_voice"), Path("config.json")).talker
+    for compiled in talker_compilations(talker, [1, 16, 64, 128, 256], layers=True):
+        assert compiled().startswith(ELF)
+
+
+def test_the_kernels_of_code2wav_compile():
+    for compiled in codec_compilations():
+        assert compiled().startswith(ELF)
