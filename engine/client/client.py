@@ -177,6 +177,11 @@ class EngineClient:
                 await self._changed.wait()
         return self.info
 
+    def announce(self) -> None:
+        """Let the engine know that a request follows within milliseconds."""
+        if self._worker is not None:
+            self._worker.links.requests.announce()
+
     def submit(self, request: SpeechRequest, *, on_engine: OnEngine = ignore_engine) -> SpeechStream:
         """Start an utterance. Never waits. Raises EngineUnavailable if the engine cannot accept it."""
         worker = self._ready_worker()

@@ -145,6 +145,11 @@ class SharedEngine:
         self._state_of_owner, self._suspect = state, False
         self._on_change()
 
+    def announce(self) -> None:
+        """Let the engine know that a request follows within milliseconds."""
+        if self._links is not None:
+            self._links.requests.announce()
+
     def submit(self, request: SpeechRequest) -> SpeechStream:
         """Start an utterance. Never waits. Raises EngineUnavailable if the engine cannot accept it."""
         links = self._accepting_links()

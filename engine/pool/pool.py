@@ -189,6 +189,12 @@ class EnginePool:
             raise TimeoutError
         return stats or {}
 
+    def announce(self) -> None:
+        """Let all engines know that one of them gets a request within milliseconds."""
+        for member in self._members:
+            if member.client is not None:
+                member.client.announce()
+
     def submit(self, request: SpeechRequest, *, on_engine: OnEngine = ignore_engine) -> PooledStream:
         """Start an utterance. Never waits. Its first chunk waits for an engine if none can take it now.
 

@@ -103,6 +103,9 @@ class Engine(Protocol):
     async def stats(self, timeout: float) -> dict[str, int]:
         """Return fresh statistics of both stages. Raises TimeoutError after ``timeout`` seconds, and EngineError."""
 
+    def announce(self) -> None:
+        """Let the engine know that a request follows within milliseconds, so that its next step can wait for it."""
+
     def submit(self, request: SpeechRequest, *, on_engine: OnEngine = ignore_engine) -> EngineStream:
         """Start an utterance. Never waits. Raises EngineUnavailable if the engine cannot accept it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -44,6 +44,11 @@ FRAMES_IN_FLIGHT = 1
 """Maximum number of frames that a stream may still get after it is paused."""
 
 
+def never() -> bool:
+    """Return False."""
+    return False
+
+
 class Talker(Protocol):
     """Generates the frames of a batch of utterances, one frame per utterance and step."""
 
@@ -69,10 +74,10 @@ class Talker(Protocol):
     def runnable(self, paused: Collection[int]) -> bool:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
 
-    def step_due_in(self, *, request_arrived: bool = False) -> float:
+    def step_due_in(self, expects_request: Callable[[], bool] = never) -> float:
         """Return the seconds until the next step should start; requests that arrive before can take part in it.
 
-        request_arrived: a request is being parsed, for which the step may wait.
+        expects_request: whether a request will soon be admitted, for which the step may wait.
         """
 
     def step(self, paused: Collection[int]) -> StepOutput:

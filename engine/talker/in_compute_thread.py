@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from engine.device.compute_thread import ComputeThread
 from engine.prompt.builder import Prompt
-from engine.talker.base import Sampling, StepOutput, Talker
+from engine.talker.base import Sampling, StepOutput, Talker, never
 
 
 class ComputeThreadTalker:
@@ -37,9 +37,9 @@ class ComputeThreadTalker:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
         return self._talker.runnable(paused)
 
-    def step_due_in(self, *, request_arrived: bool = False) -> float:
+    def step_due_in(self, expects_request: Callable[[], bool] = never) -> float:
         """Return the seconds until the next step should start."""
-        return self._talker.step_due_in(request_arrived=request_arrived)
+        return self._talker.step_due_in(expects_request)
 
     def step(self, paused: Collection[int]) -> StepOutput:
         """Run one step."""

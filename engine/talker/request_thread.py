@@ -36,9 +36,9 @@ class RequestThread:
         """Return whether ``take`` has something to return."""
         return bool(self._intents) or self._error is not None
 
-    def parsing(self) -> bool:
-        """Return whether records have arrived that are not parsed yet."""
-        return self._parsing or self._reader.pending()
+    def expects(self) -> bool:
+        """Return whether ``take`` will soon return more: records have arrived, or a request was announced."""
+        return self._parsing or self._reader.pending() or self._reader.announced()
 
     def take(self) -> list[Intent]:
         """Return what was read since the last call, in order. Raises the error that has ended the thread."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
@@ -23,6 +24,8 @@ from engine.talker.sampling_params import CODEBOOK0_PREFIX, RANGES, RESIDUAL_PRE
 from engine.transfer import Kind, MultiEndpoint, Record
 
 _log = logging.getLogger(__name__)
+_ANNOUNCED_S = 0.002
+"""Seconds after its announcement within which a request usually arrives."""
 _LOWEST_TEMPERATURE = 1e-3
 """A lower temperature is greedy: logits divided by it could overflow float32."""
 
@@ -116,7 +119,11 @@ class RequestReader:
         """Return whether ``take`` has something to return."""
         return self._requests.pending()
 
-    def parsing(self) -> bool:
+    def announced(self) -> bool:
+        """Return whether a request was announced that has not arrived yet, and usually arrives soon."""
+        return time.monotonic() - self._requests.announced < _ANNOUNCED_S
+
+    def expects(self) -> bool:
         """Return False: the caller parses records itself, in ``take``."""
         return False
 

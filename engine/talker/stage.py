@@ -33,8 +33,8 @@ class Requests(Protocol):
     def pending(self) -> bool:
         """Return whether ``take`` has something to return."""
 
-    def parsing(self) -> bool:
-        """Return whether records have arrived that are not parsed yet."""
+    def expects(self) -> bool:
+        """Return whether ``take`` will soon return more."""
 
     def take(self) -> Iterable[Intent]:
         """Return everything that has arrived since the last call, in order."""
@@ -71,7 +71,7 @@ class TalkerStage:
                 self._handle(intent)
             self._take_cancellations()
             self._admit()
-            if (seconds := self._talker.step_due_in(request_arrived=self._requests.parsing())) > 0:
+            if (seconds := self._talker.step_due_in(self._requests.expects)) > 0:
                 self._wait(seconds)
             elif self._talker.runnable(paused := self._paused()):
                 self._step(paused)

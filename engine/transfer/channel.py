@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import time
 from collections import deque
 from collections.abc import Iterable
 from typing import Final
@@ -66,18 +67,27 @@ class Channel:
         """Bytes used in the outbound ring, and its capacity in bytes."""
         return self._writer.used, self._writer.capacity
 
+    @property
+    def announcement(self) -> float:
+        """When the peer last called ``announce``, in seconds (``time.monotonic``); 0 if never."""
+        return self._reader.announcement / 1e9
+
+    def announce(self) -> None:
+        """Let the peer know that a record will follow within milliseconds, without waking it."""
+        self._writer.announce(time.monotonic_ns())
+
     def send(self, records: Iterable[Record]) -> None:
         """Send records after everything sent before; write and notify at once as far as the ring has room."""
         largest = self._largest_fragment
         try:
-            for stream, kind, sequence, units, time, payload in records:
+            for stream, kind, sequence, units, sent, payload in records:
                 if len(payload) <= largest:
-                    self._put(Entry(stream, sequence, kind, 0, units, time, payload))
+                    self._put(Entry(stream, sequence, kind, 0, units, sent, payload))
                     continue
                 for start in range(0, len(payload), largest):
                     end = start + largest
                     flags = _MORE if end < len(payload) else 0
-                    self._put(Entry(stream, sequence, kind, flags, units, time, payload[start:end]))
+                    self._put(Entry(stream, sequence, kind, flags, units, sent, payload[start:end]))
         except LinkCorrupt as error:
             self.abort(error)
         self.flush()
@@ -145,7 +155,7 @@ class Channel:
             self._doorbell.notify_records()
 
     def _assemble(self, entry: Entry) -> Record | None:
-        stream, sequence, number, flags, units, time, payload = entry
+        stream, sequence, number, flags, units, sent, payload = entry
         kind = _KINDS.get(number)
         if kind is None:
             raise LinkCorrupt(f"the kind of a record must be one of {sorted(_KINDS)}, got {number}")
@@ -155,7 +165,7 @@ class Channel:
         if self._fragments:
             payload = b"".join((*self._fragments, payload))
             self._fragments.clear()
-        return Record(stream, kind, sequence, units, time, payload)
+        return Record(stream, kind, sequence, units, sent, payload)
 
     def _on_ring(self) -> None:
         with self._wakeup.condition:

@@ -40,7 +40,7 @@ WORD: Final = 8
 CACHE_LINE: Final = 64
 
 _SIGNALS: Final = 2 * CACHE_LINE
-_POSITIONS: Final = 2 * CACHE_LINE
+_POSITIONS: Final = 3 * CACHE_LINE
 
 
 def segment_size(capacity: int) -> int:
@@ -77,7 +77,7 @@ class Segment:
         return self._words(side * _SIGNALS, _SIGNALS)
 
     def positions(self, side: int) -> memoryview:
-        """Return the 8-byte words with the write and read positions of the ring that ``side`` writes."""
+        """Return the 8-byte words of the ring that ``side`` writes: its positions, and its announcement."""
         return self._words(self._ring(side), _POSITIONS)
 
     def data(self, side: int) -> memoryview:

@@ -66,6 +66,11 @@ class MultiEndpoint:
         fills = [peer.fill for peer in list(self._peers.values())]
         return sum(used for used, _ in fills), sum(size for _, size in fills)
 
+    @property
+    def announced(self) -> float:
+        """When a peer last announced a stream that it has not opened yet (``time.monotonic``); 0 if none has."""
+        return max(peer.announced for peer in list(self._peers.values()))
+
     def open(self, stream: int, payload: bytes = b"") -> None:
         """Open a stream."""
         self._send(stream, lambda peer: peer.open(stream, payload))

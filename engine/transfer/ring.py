@@ -1,8 +1,9 @@
 """A ring of records in shared memory, for one writer and one reader.
 
-Layout: two words, each on its own cache line, then the data. ``tail`` counts all bytes ever written, and only the
-writer changes it. ``head`` counts all bytes ever read, and only the reader changes it. A record is a header and a
-payload, padded to a multiple of the header size. Therefore headers never wrap around; payloads may.
+Layout: three words, each on its own cache line, then the data. ``tail`` counts all bytes ever written, and only the
+writer changes it. ``head`` counts all bytes ever read, and only the reader changes it. ``announcement`` is a time that
+the writer sets, and orders nothing. A record is a header and a payload, padded to a multiple of the header size.
+Therefore headers never wrap around; payloads may.
 
 Memory order, for processors that reorder loads and stores (Arm): a position is an aligned 8-byte word, which memoryview
 copies with one load or store of the processor, so a read never sees half of an update. These loads and stores are
@@ -33,6 +34,7 @@ from engine.transfer.records import LinkCorrupt
 _HEADER: Final = struct.Struct("QIHHIId")
 _TAIL: Final = 0
 _HEAD: Final = CACHE_LINE // WORD
+_ANNOUNCEMENT: Final = 2 * CACHE_LINE // WORD
 
 ALIGNMENT: Final = _HEADER.size
 
@@ -96,6 +98,10 @@ class RingWriter:
         self._tail += size
         return True
 
+    def announce(self, nanoseconds: int) -> None:
+        """Tell the reader the time at which a record was announced (``time.monotonic_ns``)."""
+        self._positions[_ANNOUNCEMENT] = nanoseconds
+
     def publish(self) -> None:
         """Make all entries that were put visible to the reader."""
         self._fence()  # complete the records before the tail announces them
@@ -131,6 +137,12 @@ class RingReader:
     def ready(self) -> bool:
         """Whether there are entries to read."""
         return self._head != self._positions[_TAIL]
+
+    @property
+    def announcement(self) -> int:
+        """The time that the writer has told last; 0 at first."""
+        time: int = self._positions[_ANNOUNCEMENT]
+        return time
 
     def read(self) -> list[Entry]:
         """Return copies of all published entries, oldest first, and free their room in the ring.

@@ -42,6 +42,7 @@ class SpeechResponse(Response):
 
         Raises ApiError, EngineError or ClientDisconnected before the status line is sent.
         """
+        self._model.engine.announce()
         usage, admission = self._services.key_usage, self._model.admission
         with await usage.request(self._record.owner), admission.ticket(client_of(scope)) as ticket:
             writer = ResponseWriter(send, self._record, self._services.settings.limits.stalled_seconds, ticket)

@@ -156,6 +156,7 @@ class ScriptedEngine:
     def __init__(self, scripts: Sequence[Script] = (), description: EngineInfo | None = None) -> None:
         self.info = description or info()
         self.streams: list[ScriptedStream] = []
+        self.announced = 0
         self.scripts = list(scripts)
 
     @property
@@ -191,6 +192,9 @@ class ScriptedEngine:
 
     async def stats(self, timeout: float) -> dict[str, int]:
         raise TimeoutError
+
+    def announce(self) -> None:
+        self.announced += 1
 
     def submit(self, request: SpeechRequest, *, on_engine: OnEngine = ignore_engine) -> ScriptedStream:
         on_engine("0", False)

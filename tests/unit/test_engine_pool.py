@@ -89,6 +89,11 @@ class Client:
     async def close(self) -> None:
         self.closed = True
 
+    announced = False
+
+    def announce(self) -> None:
+        self.announced = True
+
     def submit(self, request: SpeechRequest) -> Engine:
         if self.refusal is not None:
             raise self.refusal
@@ -366,4 +371,11 @@ async def test_all_new_engines_of_a_pool_must_become_ready(clients: list[Client]
     clients[1].become("failed", EngineFailed("the engine exited 3 times"))
     with pytest.raises(EngineFailed, match="exited 3 times"):
         await waiting
+    await pool.close()
+
+
+async def test_all_engines_hear_that_a_request_follows(clients: list[Client]) -> None:
+    pool = await pool_of(clients, 2)
+    pool.announce()
+    assert all(client.announced for client in clients)
     await pool.close()

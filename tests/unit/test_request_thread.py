@@ -89,15 +89,27 @@ def test_a_request_is_handed_over_while_the_next_one_is_parsed(stage, monkeypatc
         return parse(record)
 
     monkeypatch.setattr(stage.reader, "_parse", slow_parse)
-    assert not stage.thread.parsing()
+    assert not stage.thread.expects()
     stage.client.open(1, speech())
     stage.client.open(2, speech())
     assert [each.stream for each in stage.take(1)] == [1]
     assert parsing_second.wait(TIMEOUT)
     assert not stage.thread.pending()
-    assert stage.thread.parsing()
+    assert stage.thread.expects()
     release.set()
     assert [each.stream for each in stage.take(1)] == [2]
+
+
+def test_an_announced_request_is_expected_until_it_arrives(stage, monkeypatch):
+    monkeypatch.setattr("engine.talker.requests._ANNOUNCED_S", 60)
+    stage.client.announce()
+    assert stage.thread.expects()
+    stage.client.open(1, speech())
+    assert [each.stream for each in stage.take(1)] == [1]
+    assert not stage.reader.announced()
+    stage.client.announce()
+    monkeypatch.setattr("engine.talker.requests._ANNOUNCED_S", 0)
+    assert not stage.reader.announced()
 
 
 def test_an_unexpected_error_is_raised_in_the_stage(stage, monkeypatch):

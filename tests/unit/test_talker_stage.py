@@ -20,7 +20,7 @@ class ScriptedRequests:
     def alive(self):
         return bool(self._turns)
 
-    def parsing(self):
+    def expects(self):
         return False
 
     def take(self):
@@ -74,7 +74,7 @@ class Talker:
     def runnable(self, blocked):
         return True
 
-    def step_due_in(self, *, request_arrived):
+    def step_due_in(self, expects_request):
         return 0.0
 
     def step(self, blocked):

@@ -50,7 +50,7 @@ class ScriptedTalker:
     def runnable(self, blocked):
         return any(stream not in blocked for stream in self.streams)
 
-    def step_due_in(self, *, request_arrived):
+    def step_due_in(self, expects_request):
         return self.due_first.popleft() if self.due_first else self.due_in
 
     def step(self, blocked):

@@ -240,14 +240,22 @@ def test_after_first_codes_the_next_launch_leaves_code2wav_time_to_begin(talker,
     assert talker.step_due_in() == 0
 
 
-def test_a_step_of_few_utterances_waits_for_a_request_that_has_arrived_but_not_for_long(talker, clock):
+def test_a_step_of_few_utterances_waits_for_an_expected_request_but_not_for_long(talker, clock):
     talker.admit(1, prompt(5), SAMPLING)
     run(talker, 3)
+    began = clock.now
+    while (wait := talker.step_due_in(lambda: True)) > 0:
+        clock.now += wait
+    assert 0.001 < clock.now - began < SECONDS
     assert talker.step_due_in() == 0
-    assert 0 < talker.step_due_in(request_arrived=True) <= SECONDS / 2
-    clock.now += talker.step_due_in(request_arrived=True) / 2
-    assert talker.step_due_in() == 0
-    clock.now += talker.step_due_in(request_arrived=True)
-    assert talker.step_due_in(request_arrived=True) == 0
     run(talker, 1)
-    assert talker.step_due_in(request_arrived=True) > 0
+    assert talker.step_due_in(lambda: True) > 0
+    assert talker.step_due_in(lambda: False) == 0
+
+
+def test_a_step_of_many_utterances_does_not_wait_for_a_request(talker, clock, monkeypatch):
+    monkeypatch.setattr("engine.talker.vllm.talker._FEW", 1)
+    for stream in (1, 2):
+        talker.admit(stream, prompt(5), SAMPLING)
+    run(talker, 3)
+    assert talker.step_due_in(lambda: True) == 0

@@ -79,8 +79,8 @@ def layer_graphs(
 class OwnLayers(NamedTuple):
     """Steps that run without vLLM's layers; None where the kernels cannot be used.
 
-    one_launch: for few utterances that decode. short_prompts: for few rows, also of prompts. Both occupy the GPU. rows:
-    for any rows with short contexts.
+    one_launch: for few utterances that decode. short_prompts: for few rows of prompts. Both occupy the GPU. rows: for
+    any rows with short contexts.
     """
 
     one_launch: PaddedGraphs | None = None
@@ -117,7 +117,7 @@ def own_layers(runner: Any, block_table: Tensor, *, reproducible: bool) -> OwnLa
     prompt_layers = partial(talker_layers, sizes=prompt_sizes(shape))
     return OwnLayers(
         one_launch=graphs(talker_layers, _ONE_LAUNCH_SIZES, "small steps", prompts=False),
-        short_prompts=graphs(prompt_layers, _SHORT_PROMPT_SIZES, "small steps with prompts", prompts=True),
+        short_prompts=graphs(prompt_layers, _SHORT_PROMPT_SIZES, "steps of short prompts", prompts=True),
         rows=graphs(row_layers, _ROW_SIZES, "steps with short contexts", prompts=True),
     )
 

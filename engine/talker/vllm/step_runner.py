@@ -26,10 +26,8 @@ from engine.talker.vllm.layer_graphs import NO_POSITION, OwnLayers, RowColumns
 from engine.talker.vllm.scheduler import Batch
 from engine.talker.vllm.state import TalkerState
 
-_FEW = 8
-"""Maximum utterances of a step with prompts in one launch: it delays the chunks of the others in Code2Wav."""
-_SHORT = 512
-"""Maximum positions of a row of such a step."""
+_SHORT_PROMPT = 512
+"""Maximum positions of a prompt whose layers run in one launch."""
 _MAX_PROMPT_READS = 1 << 15
 """Maximum positions that the prompt rows of a step of ``RowLayers`` read in total; vLLM's attention shares them."""
 _CODE_BUFFERS = 3
@@ -147,7 +145,8 @@ class StepRunner:
 
         A small batch after a step with first codes does not run in one launch, because Code2Wav then decodes the first
         chunk of an utterance: its kernels run between short ones, but not beside one that holds the GPU for most of a
-        step. vLLM's layers give them the most time.
+        step. vLLM's layers give them the most time. Nor do prompts beside utterances that decode, whose chunks they
+        would delay.
         """
         tokens = int(batch.bounds[-1])
         after_first_codes, self._first_codes = self._first_codes, bool((batch.prefill & batch.samples).any())
@@ -155,8 +154,8 @@ class StepRunner:
         if one_launch is not None and not batch.prefill.any() and tokens <= one_launch.max_rows:
             return None if after_first_codes else one_launch
         ends = batch.starts + batch.counts
-        few = len(batch.slots) <= _FEW and not after_first_codes
-        if short_prompts is not None and few and tokens <= short_prompts.max_rows and ends.max() <= _SHORT:
+        alone = batch.prefill.all() and not after_first_codes and ends.max() <= _SHORT_PROMPT
+        if short_prompts is not None and alone and tokens <= short_prompts.max_rows:
             return short_prompts
         if rows is None or tokens > rows.max_rows:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from engine.config import TalkerConfig
 from engine.device.first_frame import FirstFrame, FirstFrameSlot
 from engine.prompt.builder import Prompt
 from engine.protocol.request import CODEBOOKS, FinishReason
-from engine.talker.base import Sampling, StepOutput
+from engine.talker.base import Sampling, StepOutput, never
 from engine.talker.gpu_step.inputs import UtteranceState
 from engine.talker.vllm.installation import prepare_environment, require
 from engine.talker.vllm.prefix_keys import prefix_keys
@@ -32,8 +32,11 @@ _YIELD_S = 0.0015
 launch would hold it for half of this time. The GPU runs a step meanwhile, which takes longer."""
 
 
-_PARSE_S = 0.001
-"""Seconds for which a step waits for a request that is being parsed, which takes some 0.6 ms on a GPU host."""
+_LONGEST_WAIT_S = 0.0025
+"""Seconds for which a step may wait for a request. On a GPU host it is sent some 0.8 ms after it was announced, and
+admitted 0.9 ms after that."""
+_CHECK_S = 0.0005
+"""Seconds after which such a step asks again whether a request is expected."""
 _FEW = 8
 """Only a step of at most this many utterances waits for a request: with more, requests arrive all the time."""
 
@@ -129,20 +132,20 @@ class VllmTalker:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
         return bool(self._in_flight) or self._scheduler.runnable(paused)
 
-    def step_due_in(self, *, request_arrived: bool = False) -> float:
+    def step_due_in(self, expects_request: Callable[[], bool] = never) -> float:
         """Return the seconds until the next step should be launched, shortly before the step in flight ends.
 
         After the first codes of an utterance it is not launched at once. A step of few utterances waits for a request
-        that has arrived: otherwise its prompt would wait for the whole step.
+        that will soon be admitted: otherwise its prompt would wait for the whole step.
         """
         if not self._in_flight:
             return 0.0
         now = time.monotonic()
         due_in = max(self._clock.due_in(now), self._yields_until - now, 0.0)
-        if not request_arrived or self._scheduler.utterances > _FEW:
+        if due_in > 0 or self._scheduler.utterances > _FEW or not expects_request():
             return due_in
-        self._waits_until = self._waits_until or now + due_in + _PARSE_S
-        return max(due_in, self._waits_until - now)
+        self._waits_until = self._waits_until or now + _LONGEST_WAIT_S
+        return min(_CHECK_S, self._waits_until - now)
 
     def step(self, paused: Collection[int]) -> StepOutput:
         """Start a step: prefill continues, and every other stream that is not in ``paused`` makes one frame.

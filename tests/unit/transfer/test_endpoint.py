@@ -230,3 +230,21 @@ def test_accepted_records_arrive_once_and_in_order(link, steps):
     assert [(record.stream, record.kind, record.payload) for record in received] == sent
     producer.endpoint.close()
     consumer.endpoint.close()
+
+
+def test_an_announcement_holds_until_a_stream_is_opened_and_wakes_nobody(link):
+    producer, consumer = link()
+    assert consumer.endpoint.announced == 0
+    before = time.monotonic()
+    producer.endpoint.announce()
+    assert before <= consumer.endpoint.announced <= time.monotonic()
+    assert not consumer.endpoint.pending()
+    producer.endpoint.open(1)
+    consumer.take(1)
+    assert consumer.endpoint.announced == 0
+    producer.endpoint.end(1)
+    producer.endpoint.announce()
+    consumer.take(1)
+    assert consumer.endpoint.announced > before
+    producer.endpoint.close()
+    producer.endpoint.announce()

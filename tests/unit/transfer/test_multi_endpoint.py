@@ -218,3 +218,17 @@ def test_a_failed_start_closes_the_sides():
             os.fstat(descriptor)
     own.close()
     joiner.close()
+
+
+def test_an_announcement_of_one_peer_outlasts_the_streams_of_others(peers):
+    both = peers()
+    other = both.join()
+    assert both.all.announced == 0
+    both.peers[0].announce()
+    announced = both.all.announced
+    other.open(first_stream(1) + 1)
+    both.receive(1)
+    assert both.all.announced == announced > 0
+    both.peers[0].open(1)
+    both.receive(1)
+    assert both.all.announced == 0
