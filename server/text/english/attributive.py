@@ -90,6 +90,11 @@ _TRAVEL = lazy(r"[ ](?:walk|drive|ride|bus[ ]ride)(?=[ ](?:from|to|away|each|int
 """What a time before it describes: "5 min. walk from"."""
 
 
+def after_article(text: str, start: int) -> bool:
+    """Return whether "a" or "an" is before ``text[start:]``."""
+    return _ARTICLE.search(text, max(0, start - 4), start) is not None
+
+
 def measure(text: str, start: int, end: int, unit: str = "") -> bool:
     """Return whether the measure at ``text[start:end]`` describes the noun after it."""
     if text[end : end + 1] == "-" and text[end + 1 : end + 2].isalpha():
@@ -98,7 +103,7 @@ def measure(text: str, start: int, end: int, unit: str = "") -> bool:
         return True
     if not _NOUN.match(text, end):
         return False
-    if _ARTICLE.search(text, max(0, start - 3), start):
+    if after_article(text, start):
         return True
     if unit.rstrip(".") in _TIMES:
         if _TRAVEL.match(text, end):

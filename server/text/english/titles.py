@@ -9,7 +9,7 @@ from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.english.title_words import BARE_TITLES, TITLES
 from server.text.patterns import lazy
 
-_NAME = r"(?=[ ][A-Z])"
+_NAME = r"(?=[ ](?!(?:He|She|It|We|They|You|I|His|Her|My|Our|Their|But|And|So)(?:\b(?!\.)))[A-Z])"
 _UPPER_TITLES = {"MR": "Mister", "MRS": "Missus", "MS": "Miz", "DR": "Doctor"}
 _TITLE = rf"(?<![\w.])(?P<word>{alternatives(TITLES)})\.{_NAME}|(?<![\w.&])(?P<bare>{'|'.join(BARE_TITLES)}){_NAME}"
 _NO_NAMES = (
