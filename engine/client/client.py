@@ -17,7 +17,7 @@ from engine.client.process import EngineProcess
 from engine.client.restarts import EngineRestarts
 from engine.client.stream import ResponseQueue, SpeechStream
 from engine.client.voice_requests import Kill, VoiceRequests
-from engine.client.watchdog import Reason, Stats, Watchdog
+from engine.client.watchdog import Reason, Stats, Watchdog, is_model_failure
 from engine.config import EngineConfig
 from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnavailable
 from engine.protocol.engine import OnEngine, ignore_engine
@@ -346,8 +346,3 @@ class EngineClient:
         self._changed.set()
         self._changed = asyncio.Event()
         self._on_change()
-
-
-def is_model_failure(payload: bytes) -> bool:
-    """Return whether a FAIL record reports a failure of the models, not a bad request or the end of the process."""
-    return bool(payload) and isinstance(EngineError.from_bytes(payload), EngineFailed)

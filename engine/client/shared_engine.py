@@ -13,12 +13,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.client.client import State, is_model_failure
+from engine.client.client import State
 from engine.client.links import EngineLinks
 from engine.client.open_requests import OpenRequests
 from engine.client.stream import ResponseQueue, SpeechStream
 from engine.client.voice_requests import Kill, VoiceRequests
-from engine.client.watchdog import Stats
+from engine.client.watchdog import Stats, is_model_failure
 from engine.config import EngineConfig
 from engine.errors import EngineError, EngineFailed, EngineUnavailable
 from engine.protocol.messages import RequestKind, pack_request

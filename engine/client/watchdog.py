@@ -295,3 +295,8 @@ class Watchdog:
                 _log.error("model check %d of %d failed: %s", number, _MAX_FAILED_CHECKS, error)
             await asyncio.sleep(_RETRY_SECONDS)
         self._kill("failed", f"{_MAX_FAILED_CHECKS} consecutive model checks failed")
+
+
+def is_model_failure(payload: bytes) -> bool:
+    """Return whether a FAIL record reports a failure of the models, not a bad request or the end of the process."""
+    return bool(payload) and isinstance(EngineError.from_bytes(payload), EngineFailed)

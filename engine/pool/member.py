@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from engine.client.client import EngineClient, State
 from engine.client.shared_engine import SharedEngine
@@ -229,6 +229,15 @@ def members_for(
     ]
     rest = iter(new)
     return [next(rest) if each is None else each for each in members], new
+
+
+def failure_of(members: Iterable[PoolMember]) -> EngineError:
+    """Return the error that says why none of these engines accepts requests."""
+    failures = [failure for member in members if (failure := member.failure) is not None]
+    temporary = [failure for failure in failures if isinstance(failure, EngineUnavailable)]
+    for failure in temporary or failures:
+        return failure.with_traceback(None)
+    return EngineUnavailable("the engine is starting; retry later")
 
 
 async def stats_or_last(member: PoolMember, timeout: float) -> Stats | None:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from engine.client.stream import BUSY
 from engine.config import EngineConfig
-from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnavailable
+from engine.errors import CheckpointError, EngineFailed, EngineUnavailable
 from engine.pool.idle import IdleTimer
-from engine.pool.member import MakeClient, MemberClient, PoolMember, members_for, stats_or_last, total
+from engine.pool.member import MakeClient, MemberClient, PoolMember, failure_of, members_for, stats_or_last, total
 from engine.pool.routing import in_order_of_preference
 from engine.pool.stream import Placement, PooledStream
 from engine.protocol.engine import OnEngine, ignore_engine
@@ -89,7 +89,7 @@ class EnginePool:
     def info(self) -> EngineInfo:
         """What the checkpoint can do. Also known while the engines are restarted or unloaded. Raises EngineError."""
         if self._info is None:
-            raise self._failure()
+            raise failure_of(self._members)
         return self._info
 
     @property
@@ -167,7 +167,7 @@ class EnginePool:
     def check_accepting(self) -> None:
         """Raise EngineError if no engine accepts requests, unless they are loaded on demand. Never waits."""
         if self._info is None or not (self._loads_on_demand or any(each.accepting for each in self._members)):
-            raise self._failure()
+            raise failure_of(self._members)
 
     def check_health(self) -> None:
         """Raise EngineError if no engine can synthesize. Starts a model check in idle engines. Never waits."""
@@ -302,7 +302,7 @@ class EnginePool:
             async with asyncio.timeout(seconds):
                 while (found := get()) is None and not cancelled():
                     if all(each.state == "failed" for each in self._members):
-                        raise self._failure()
+                        raise failure_of(self._members)
                     await self._changed.wait()
                 return found
         except TimeoutError:
@@ -312,14 +312,6 @@ class EnginePool:
             ) from None
         finally:
             self._waiting -= 1
-
-    def _failure(self) -> EngineError:
-        """Return the error that says why no engine accepts requests."""
-        failures = [failure for member in self._members if (failure := member.failure) is not None]
-        temporary = [failure for failure in failures if isinstance(failure, EngineUnavailable)]
-        for failure in temporary or failures:
-            return failure.with_traceback(None)
-        return EngineUnavailable("the engine is starting; retry later")
 
     def _handle_change(self) -> None:
         """Handle a change of an engine: remember what its checkpoint can do, move requests, wake those that wait."""

@@ -320,12 +320,10 @@ class _Reader:
             return self._number(token)
         if not token[0].isalpha():
             return [] if token in "{}()[]^_&\\#~`" else [token]  # the rules for other signs read it
-        if token == "pi" or (token in GREEK and len(token) > 3):
-            return [token]
         if len(token) == 1 and self._is_called(token):
             self._before = "function"
             return ["big O" if token == "O" else token.upper()]
-        if _WORD.fullmatch(token) or token in ("if", "and", "or", "for"):
+        if _WORD.fullmatch(token) or token in ("if", "and", "or", "for", "pi") or (token in GREEK and len(token) > 3):
             return [token]
         return [letters.spell(token)]
 

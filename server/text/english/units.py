@@ -283,7 +283,7 @@ def _stone(match: re.Match[str]) -> str:
 def _thousands(match: re.Match[str]) -> str:
     scale = {"k": "thousand", "K": "thousand", "M": "million", "B": "billion", "bn": "billion"}[match["scale"]]
     words = numbers.number(match["number"])
-    before = match.string[max(0, match.start() - 12) : match.start()]
+    before, after = match.string[max(0, match.start() - 12) : match.start()], match.string[match.end() :][:12]
     places = (_NUMBERED_PLACE, _PLACE, _LETTER_BEFORE) if match["scale"] == "B" else (_NUMBERED_PLACE,)
     if any(place.search(before) for place in places):
         return f"{words} {match['scale'].upper()}"
@@ -293,7 +293,6 @@ def _thousands(match: re.Match[str]) -> str:
         around = match.string[max(0, match.start() - 16) : match.end() + 24]
         if match["number"] in _KARATS and _JEWELRY.search(around):
             return f"{words} karat"
-        before, after = match.string[max(0, match.start() - 6) : match.start()], match.string[match.end() :][:12]
         resolution = match["number"] in ("2", "4", "5", "8") and match["scale"] == "K"
         run = match["number"] in ("5", "10", "15") and _RUNS.match(after)
         described = _RESOLUTION_BEFORE.search(before) and (match["noun"] is None or _RESOLUTION_AFTER.match(after))
