@@ -68,7 +68,7 @@ def _driver() -> ctypes.CDLL:
 
 _log = logging.getLogger(__name__)
 _DIGEST_BYTES = 32
-_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
+_PACKAGE, _PACKAGE_12 = "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"
 
 
 class KernelError(Exception):
@@ -167,8 +167,12 @@ def _library() -> ctypes.CDLL:
 
 
 def _candidates() -> Iterator[str]:
-    """Yield paths of NVRTC: from pip packages, then next to torch, then names for the loader's search path."""
-    for package in _PACKAGES:
+    """Yield paths of NVRTC: from pip packages, then next to torch, then names for the loader's search path.
+
+    The package for torch's version of CUDA comes first: a driver may not load what a newer NVRTC compiled.
+    """
+    cuda_12 = (torch.version.cuda or "").startswith("12.")
+    for package in (_PACKAGE_12, _PACKAGE) if cuda_12 else (_PACKAGE, _PACKAGE_12):
         try:
             files = importlib.metadata.files(package) or []
         except importlib.metadata.PackageNotFoundError:

@@ -38,7 +38,7 @@ class RequestThread:
 
     def expects(self) -> bool:
         """Return whether ``take`` will soon return more: records have arrived, or a request was announced."""
-        return self._parsing or self._reader.pending() or self._reader.announced()
+        return self.pending() or self._parsing or self._reader.pending() or self._reader.announced()
 
     def take(self) -> list[Intent]:
         """Return what was read since the last call, in order. Raises the error that has ended the thread."""
@@ -55,6 +55,7 @@ class RequestThread:
                     self._intents.append(intent)
                     self._stage.notify()
                 self._parsing = False
+                self._stage.notify()  # it may wait for a request that these records were not
         except Exception as error:
             self._error = error
         finally:

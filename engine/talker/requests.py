@@ -121,7 +121,8 @@ class RequestReader:
 
     def announced(self) -> bool:
         """Return whether a request was announced that has not arrived yet, and usually arrives soon."""
-        return time.monotonic() - self._requests.announced < _ANNOUNCED_S
+        announced = self._requests.announced
+        return announced > 0 and 0 <= time.monotonic() - announced < _ANNOUNCED_S
 
     def expects(self) -> bool:
         """Return False: the caller parses records itself, in ``take``."""

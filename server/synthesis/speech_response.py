@@ -42,9 +42,9 @@ class SpeechResponse(Response):
 
         Raises ApiError, EngineError or ClientDisconnected before the status line is sent.
         """
-        self._model.engine.announce()
         usage, admission = self._services.key_usage, self._model.admission
         with await usage.request(self._record.owner), admission.ticket(client_of(scope)) as ticket:
+            self._model.engine.announce()
             writer = ResponseWriter(send, self._record, self._services.settings.limits.stalled_seconds, ticket)
             accepts_trailers = TRAILERS in scope.get("extensions", {})
             try:

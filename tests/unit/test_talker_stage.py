@@ -21,7 +21,7 @@ class ScriptedRequests:
         return bool(self._turns)
 
     def expects(self):
-        return False
+        return True
 
     def take(self):
         return self._turns.pop(0)
@@ -61,7 +61,7 @@ class Talker:
 
     def __init__(self, *, refuses):
         self._refuses, self._streams = refuses, []
-        self.launched = []
+        self.launched, self.expected = [], []
 
     def admit(self, stream, prompt, sampling, *, text_open):
         if self._refuses:
@@ -75,6 +75,7 @@ class Talker:
         return True
 
     def step_due_in(self, expects_request):
+        self.expected.append(expects_request())
         return 0.0
 
     def step(self, blocked):
@@ -118,3 +119,9 @@ def test_a_stream_is_announced_after_its_first_step_is_launched():
 def test_a_stream_that_is_aborted_at_once_is_announced_and_ended():
     _, sent = run_stage(Talker(refuses=False), [utterance(1), Abort(1)], [])
     assert sent == [("open", 1), ("end", 1)]
+
+
+def test_the_talker_can_ask_whether_a_request_is_expected_before_a_step():
+    talker = Talker(refuses=False)
+    run_stage(talker, [utterance(1)])
+    assert talker.expected == [True]

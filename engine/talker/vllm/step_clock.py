@@ -27,7 +27,7 @@ class StepClock:
         """Record that a step ended. The next step, which was launched from ``called`` to ``launched``, begins then.
 
         late: whether the step had ended before ``launched``, so that the GPU may have been idle. waited: whether the
-        launch may have waited for a request; that it was late then says nothing about the estimate.
+        launch waited for a request; that it was late then says nothing about the estimate.
         """
         if not late:
             self._durations.append(ended - self._began)

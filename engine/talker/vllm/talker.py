@@ -30,8 +30,6 @@ _NOTHING = StepOutput([], np.zeros((0, CODEBOOKS), np.int16), [])
 _YIELD_S = 0.0015
 """Seconds before the next launch after first codes. Code2Wav needs the interpreter to start the first chunks, and a
 launch would hold it for half of this time. The GPU runs a step meanwhile, which takes longer."""
-
-
 _LONGEST_WAIT_S = 0.0025
 """Seconds for which a step may wait for a request. On a GPU host it is sent some 0.8 ms after it was announced, and
 admitted 0.9 ms after that."""
@@ -142,10 +140,16 @@ class VllmTalker:
             return 0.0
         now = time.monotonic()
         due_in = max(self._clock.due_in(now), self._yields_until - now, 0.0)
-        if due_in > 0 or self._scheduler.utterances > _FEW or not expects_request():
+        if due_in > 0 or not self._may_wait() or not expects_request():
             return due_in
         self._waits_until = self._waits_until or now + _LONGEST_WAIT_S
         return min(_CHECK_S, self._waits_until - now)
+
+    def _may_wait(self) -> bool:
+        """Return whether the next step may wait for a request: it could be admitted, and no first frame would wait."""
+        in_flight, _ = self._in_flight[-1]
+        first_codes = (in_flight.prefill & in_flight.samples).any()
+        return self._scheduler.utterances <= _FEW and self.free_slots > 0 and not first_codes
 
     def step(self, paused: Collection[int]) -> StepOutput:
         """Start a step: prefill continues, and every other stream that is not in ``paused`` makes one frame.
@@ -153,7 +157,7 @@ class VllmTalker:
         Returns the output of the step before it.
         """
         called = time.monotonic()
-        self._waits_until = None
+        waited, self._waits_until = self._waits_until is not None, None
         try:
             batch = self._scheduler.schedule(paused)
             if batch is not None:
@@ -168,7 +172,6 @@ class VllmTalker:
             late = pending.done
             collected = pending.collect()
             if batch is not None:
-                waited = len(batch.slots) <= _FEW and bool(batch.prefill.any())
                 self._clock.ended(called, launched, time.monotonic(), late=late, waited=waited)
             return self._output(earlier, collected)
         except Exception:

@@ -57,7 +57,8 @@ _SLASHED = rf"""
               |week[ ]of|avail(?:able|\.)?|seen|arrived|sent:|born
               |ordered|delivered|shipped|trip|exam|deadline:?
               |start(?:s|ing)?|begin(?:s|ning)?|end(?:s|ing)?
-              |depart(?:s|ing|ure:?)?|return(?:s|ing)?|arriv(?:es?|ing|al:?)|check[ -](?:in|out):?
+              |(?:depart(?:s|ing|ure:?)?|return(?:s|ing)?|arriv(?:es?|ing|al:?)|check[ -](?:in|out):?)
+                (?=[ ][01]\d/[0-3]\d(?:[,.;:)]|\s*$|[ ](?:and|at|from|to|for)[ ]))
               |moving|leaving|opens?|closes?|ships|launch(?:es|ing)|effective|expires?|notes(?=[ ]\d+/\d+:))
             | {DAYS_LONG},? | {DAYS_SHORT}[.,]? )[ ]
     )?

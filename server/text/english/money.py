@@ -247,7 +247,8 @@ def _with_code(match: re.Match[str]) -> str:
 def _cents(match: re.Match[str]) -> str:
     one, many = ("penny", "pence") if match["coin"] == "p" else ("cent", "cents")
     article = attributive.after_article(match.string, match.start())
-    if match["coin"] == "¢" and attributive.amount(match.string, *match.span(), article=article, large=False):
+    describes = match["coin"] == "¢" and match["per"] is None
+    if describes and attributive.amount(match.string, *match.span(), article=article, large=False):
         return f"{numbers.number(match['number'])} cent"
     return numbers.plural(match["number"], one, many) + (f" per {_CENTS_PER[match['per']]}" if match["per"] else "")
 

@@ -48,8 +48,9 @@ _STAR = r"(?P<before>\b(?i:dial|press|call|enter|use|punch[ ]in)[ ])\*(?P<digits
 _RELAY = r"(?<!\w)(?P<label>TTY|TDD)(?P<link>:?[ ])(?P<digits>\d{3})(?!\w)"
 _SHORT_CODE = r"(?P<before>\b[Tt]ext\b[^.!?\n]{1,40}\bto[ ])(?P<digits>\d{5,6})(?!\w|[.,]\d)"
 _SERVICES = r"""
-    (?<![\w.,$-]) (?P<first>[2-9]11) (?P<link>[ ](?:or|and|vs\.?)[ ]|,[ ](?:not[ ])?|/) (?P<last>[2-9]11)
-    (?![\w%]|[.,]\d)
+    (?<![\w.,$-]) (?P<first>[2-9]11)
+    (?P<link> [ ](?:or|and|vs\.?)[ ] | ,[ ] | / | (?<=911),[ ]not[ ] | ,[ ]not[ ](?=911) )
+    (?P<last>[2-9]11) (?![\w%]|[.,]\d)
 """
 """911 or 311."""
 

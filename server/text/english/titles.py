@@ -9,7 +9,8 @@ from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.english.title_words import BARE_TITLES, TITLES
 from server.text.patterns import lazy
 
-_NAME = r"(?=[ ](?!(?:He|She|It|We|They|You|I|His|Her|My|Our|Their|But|And|So)(?:\b(?!\.)))[A-Z])"
+_NAME = r"(?=[ ][A-Z])"
+_CLAUSE = lazy(r" (?:He|She|It|We|They|You|His|Her|My|Our|But|And|So) [a-z]")
 _UPPER_TITLES = {"MR": "Mister", "MRS": "Missus", "MS": "Miz", "DR": "Doctor"}
 _TITLE = rf"(?<![\w.])(?P<word>{alternatives(TITLES)})\.{_NAME}|(?<![\w.&])(?P<bare>{'|'.join(BARE_TITLES)}){_NAME}"
 _NO_NAMES = (
@@ -62,6 +63,9 @@ def _pair(match: re.Match[str]) -> str:
 def _title(match: re.Match[str]) -> str:
     word = match["word"] or match["bare"]
     if word in ("Sec", "Pt", "Fr", "Br", "Det", "Rep") and match.start() and match.string[match.start() - 1].isdigit():
+        return match[0]
+    ends = _CLAUSE.match(match.string, match.end()) and re.search(r"[a-z] $", match.string[: match.start()])
+    if word == "Gen" and ends:  # a first name: I texted Gen. She replied.
         return match[0]
     return TITLES[word]
 

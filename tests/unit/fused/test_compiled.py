@@ -1,5 +1,7 @@
 """Compiled kernels are cached for the user; a kernel that cannot be compiled raises a clear error."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from engine.kernels import nvrtc
@@ -54,6 +56,19 @@ def test_a_missing_nvrtc_is_named(source, monkeypatch):
     monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(["/nowhere/libnvrtc.so"]))
     with pytest.raises(nvrtc.KernelError, match="libnvrtc"):
         nvrtc.compile_cubin(source, [])
+
+
+@pytest.mark.parametrize(("cuda", "first"), [("13.0", "package"), ("12.8", "package-cu12"), (None, "package")])
+def test_nvrtc_of_the_version_of_torch_is_preferred(monkeypatch, tmp_path, cuda, first):
+    """Both packages are installed. A driver may not load what a newer NVRTC compiled."""
+
+    def files(package):
+        name = package.replace("nvidia-cuda-nvrtc", "package")
+        return [SimpleNamespace(name="libnvrtc.so.1", locate=lambda: tmp_path / name)]
+
+    monkeypatch.setattr("torch.version.cuda", cuda)
+    monkeypatch.setattr("importlib.metadata.files", files)
+    assert next(nvrtc._candidates()) == str(tmp_path / first)
 
 
 def cache_files(tmp_path):

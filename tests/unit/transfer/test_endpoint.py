@@ -248,3 +248,5 @@ def test_an_announcement_holds_until_a_stream_is_opened_and_wakes_nobody(link):
     assert consumer.endpoint.announced > before
     producer.endpoint.close()
     producer.endpoint.announce()
+    consumer.wait_for_death()
+    assert consumer.endpoint.announced == 0
