@@ -1,4 +1,4 @@
-"""The CUDA kernels of the published checkpoints compile with NVRTC, which needs no GPU."""
+"""The CUDA kernels compile with NVRTC, which needs no GPU."""
 
 import importlib.util
 from pathlib import Path
@@ -22,11 +22,11 @@ def no_cache(monkeypatch):
     monkeypatch.setattr(nvrtc, "cache_folder", lambda: None)
 
 
-@pytest.mark.parametrize("size", ["0b6", "1b7"])
-def test_the_kernels_of_a_published_talker_compile(size):
-    talker = read_model(model_config(f"{size}-custom_voice"), Path("config.json")).talker
-    compilations = talker_compilations(talker, [1, 16, 64, 128, 256], layers=True)
-    assert compilations
+def test_the_kernels_of_a_published_talker_compile():
+    """Those for one row and for the most rows, of the smaller talker: the others differ in sizes only."""
+    talker = read_model(model_config("0b6-custom_voice"), Path("config.json")).talker
+    compilations = talker_compilations(talker, [1, 256], layers=True)
+    assert len(compilations) == 4
     assert all(compiled().startswith(ELF) for compiled in compilations)
 
 
