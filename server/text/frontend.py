@@ -78,7 +78,11 @@ class Frontend:
         if "unicode" in self._steps:
             current = _step("unicode", changed, current, unicode.clean(current))
         if self.has_markup:
+            has_entities = "&" in current
             current = _step("markup", changed, current, self._without_markup(current, line_before))
+            if has_entities:  # they may stand for any character
+                current = marks.WORD.sub("", current)
+                current = unicode.clean(current) if "unicode" in self._steps else current
         if self.normalizes:  # before the emoji step, which would take 8\ for an emoticon, and drop hearts and stars
             current = _step("normalize", changed, current, formulas.marked_in_words(current))
             current = _step("normalize", changed, current, emoji.in_english(current))

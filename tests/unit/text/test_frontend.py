@@ -141,6 +141,10 @@ class TestPronunciations:
     def test_an_entry_with_capitals_matches_only_as_written(self):
         assert spoken("US us", "english", (), {"US": "America"}).text == "America us"
 
+    @pytest.mark.parametrize("typed", ["a &#x100005; b", "a &#x100000; b", "<p>a &#38;#x100005; b</p>"])
+    def test_a_character_reference_is_no_entry(self, typed):
+        assert spoken(typed, "english", pronunciations={"SQL": "sequel"}).text == "A b."
+
     def test_a_respelling_is_not_normalized(self):
         entries = {"GIF": "jif", "C++": "C plus plus", "K8s": "kates 8 NASA"}
         assert spoken("A GIF in C++ on K8s", "english", STEPS, entries).text == "A jif in C plus plus on kates 8 NASA."
