@@ -10,7 +10,8 @@ from server.text.english.unit_words import UNITS
 from server.text.patterns import lazy
 
 _AND_MORE = rf"""
-    (?<![\w.,]) (?P<number>{numbers.NUMBER})\+[ ]?(?P<unit>(?:yr|hr|min|lb|wk|mo)s?\b\.?|(?:mi|km|ft|oz|kg|GB|TB)\b)
+    (?<![\w.,]) (?P<number>{numbers.NUMBER})\+[ ]?
+    (?P<unit>(?:yr|hr|min|lb|wk|mo)s?\b\.?|(?:mi|km|ft|oz|kg|GB|TB|sq[ ]ft|sq[ ]m|(?P<square>km|m|ft)²)(?!\w))
     (?P<old>(?=[ -]old\b))?
 """
 """3+ yrs."""
@@ -37,7 +38,9 @@ _ELECTRIC = lazy(r"\d ?(?:V|VAC|VDC|kV|Hz|kW)\b")
 
 def _and_more(match: re.Match[str]) -> str:
     """Return a number and its unit with "plus" between them. The unit is singular in "50+ yr. old"."""
-    one, many = UNITS[match["unit"].rstrip(".")]
+    one, many = UNITS[match["square"] or match["unit"].rstrip(".")]
+    if match["square"]:
+        one, many = f"square {one}", f"square {many}"
     return f"{numbers.number(match['number'])} plus {many if match['old'] is None else one}"
 
 
