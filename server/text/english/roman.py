@@ -109,8 +109,8 @@ _MONARCH_BEFORE = lazy(rf"\b(?:{'|'.join(MONARCHS)}) $")
 
 
 def value(text: str) -> int:
-    """Return the value of a Roman numeral."""
-    total = 0
+    """Return the value of a Roman numeral. A pattern that ignores case also takes İ for an i."""
+    total, text = 0, text.replace("İ", "I")
     for index, character in enumerate(text):
         worth = _VALUES[character]
         total += -worth if index + 1 < len(text) and _VALUES[text[index + 1]] > worth else worth

@@ -20,6 +20,9 @@ PLAIN = [
     "Is it true? Yes, it is!",
     "My well-known neighbor's dog isn't friendly.",
 ]
+UNUSUAL = "İıſKÅµΩℓ½²ªº№ßẞĳŉ٣三〇Ⅳⅷ①㊿⒈🄰Ａ１％＄Σςᏸ\u0301\u0345\u200d"
+"""Letters, digits and signs of other scripts, some of which change their length or their script with the case."""
+REFERENCES = ["&amp;", "&lt;b&gt;", "&rsquo;", "&#0;", "&#xe000;", "&#xf2710;", "&#x100005;", "&#xd800;", "&#x110000;"]
 TYPED = [item.typed for name in CLASSES for item in items(name)]
 
 
@@ -39,6 +42,11 @@ def test_no_text_keeps_digits(text):
 def test_no_combination_of_real_pieces_keeps_digits(pieces):
     result = spoken("".join(pieces), "english").text
     assert not any(character.isdigit() for character in result)
+
+
+@given(st.sampled_from(TYPED), st.integers(0, 200), st.sampled_from([*UNUSUAL, *REFERENCES]), st.booleans())
+def test_no_unusual_character_in_a_real_text_is_an_error(text, position, unusual, replaces):
+    spoken(text[:position] + unusual + text[position + replaces :], "english", pronunciations={"SQL": "sequel"})
 
 
 @given(st.text(), st.sampled_from(["german", "auto", "chinese", "klingon"]), st.sets(st.sampled_from(STEPS)))
@@ -124,6 +132,11 @@ def test_paragraphs_stay_separate():
 )
 def test_pauses_have_their_position_and_length(typed, text, pauses):
     assert spoken(typed, "english") == (text, spoken(typed, "english").changed, tuple(Pause(*each) for each in pauses))
+
+
+@pytest.mark.parametrize("steps", [STEPS, ("normalize",)])
+def test_a_capital_i_with_a_dot_is_read(steps):
+    assert spoken("See act İ, scene 2.", "english", steps).text == "See act one, scene two."
 
 
 def test_private_use_characters_in_the_text_are_removed():
