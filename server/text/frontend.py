@@ -161,7 +161,7 @@ def _with_pauses(text: str, changed: tuple[str, ...]) -> Spoken:
     for match in [*marks.PAUSE.finditer(text), None]:
         piece = text[start : match.start() if match else len(text)]
         piece = _SPACE.sub(" ", piece)
-        if (not length or pieces[-1][-1].isspace()) and piece[:1] == " ":
+        if piece[:1] == " " and (pieces[-1][-1].isspace() if pieces else pauses or not piece.strip()):
             piece = piece[1:]
         if piece:
             pieces.append(piece)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_left
 from collections.abc import Collection, Mapping
 
 from server.text import formula_markup
@@ -22,8 +24,10 @@ _OPEN = lazy(r"(?<![\s*])\*|\*(?![\s*])|(?<!\w)_|_(?!\w)|~~|[`\[|]|<(?=[A-Za-z/!
 _OPEN_QUOTE = lazy(r"(?<!\w)'(?=\w)")
 _CLOSED_QUOTE = lazy(r"(?<=[\w.,!?])'(?!\w)")
 _OPEN_CALL = lazy(r"\w[(\[][^)\]\n]*$")
-_OPEN_NUMBER = lazy(r"[$€£¥][\d.,]+(?:[a-zA-Z]{1,3}|[ ](?:m|b|tr)illion)?(?:[ ][a-z]+)?$|(?<!\w)\d{3}[ ]area$")
-"""A number that is read as the next words decide: "the $2bn relief package", "the 718 area code"."""
+_OPEN_NUMBER = lazy(
+    r"[$€£¥][\d.,]+(?:[a-zA-Z]{1,3}|[ ](?:m|b|tr)illion)?(?:[ ][a-z]+)?$|(?<!\w)\d{3}[ ]area$|\d[ ]?[a-zA-Z]{1,3}$"
+)
+"""A number that is read as the next words decide: "the $2bn relief package", "the 718 area code", "set it to 5 in"."""
 _SENTENCE_END = lazy(r"[.!?…]+[\"')\]]*\s+(?=\S)|[。！？]+[」』”’）]*(?=[^」』”’）])")
 _STRIDE = 40
 """Minimum characters between two positions in a sentence. Each attempt processes the whole sentence again."""
@@ -31,6 +35,8 @@ _FIRST = 12
 """Minimum characters before the first position in a sentence."""
 _GIVE_UP = 2000
 """Characters after which an opening mark is treated as plain text."""
+_NEAR = 4
+"""Words by which the end of what was spoken may move when later words change it."""
 _LONG = 600
 """Characters of a sentence after which its beginning is dropped, so that the cost stays linear."""
 
@@ -193,8 +199,21 @@ class LiveFrontend:
 
 
 def _added(before: str, after: str) -> str:
-    """Return the part of ``after`` beyond ``before``. If ``before`` is not a prefix, align them by word count."""
+    """Return the part of ``after`` beyond ``before``.
+
+    If ``before`` is not a prefix, because later words changed it, it ends at its last word, if that is near, else after
+    as many words, with those between hyphens.
+    """
     if after.startswith(before):
         return after[len(before) :]
-    rest = after.split(" ")[len(before.split(" ")) :]
-    return " " + " ".join(rest) if rest else ""
+    spoken, words = before.split(" "), after.split(" ")
+    near = [index for index in range(len(words)) if words[index] == spoken[-1] and abs(index + 1 - len(spoken)) < _NEAR]
+    if near:
+        end = min(near, key=lambda index: abs(index + 1 - len(spoken))) + 1
+    else:
+        end = bisect_left(list(itertools.accumulate(map(_parts, words))), sum(map(_parts, spoken))) + 1
+    return " " + " ".join(words[end:]) if words[end:] else ""
+
+
+def _parts(word: str) -> int:
+    return word.count("-") + 1

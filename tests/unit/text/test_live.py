@@ -24,6 +24,8 @@ SENTENCES = [
     'She said, "You should taste the soup before you add any more salt," and smiled at 7:30am.',
     "Did you look at www.example.com yesterday?",
     "It is about 2.5 km, i.e. a short walk along the river with the dogs!",
+    "Set the number of attempts to 5 in the config file and start it again.",
+    'Take a breath. <break time="500ms"/> Now continue.',
 ]
 prose = st.lists(
     st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=5).map(" ".join), min_size=1, max_size=3
@@ -61,6 +63,17 @@ def test_any_deltas_can_be_said(text, sizes):
     live(text, sizes)
     live(text, sizes, "german")
     live(text, sizes, "english", ("unicode",))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("I am not sure about this 5'10\", 172 lbs., 41 y/o male, no hx of asthma.", "male, no history of asthma."),
+        ("Read it again. IT was down all day Baby Leo arrived this morning, 7 lb 4 oz", "Leo arrived this morning,"),
+    ],
+)
+def test_no_word_is_lost_when_later_words_change_what_was_said(text, words):
+    assert words in "".join(live(text, [1]))
 
 
 def test_a_sentence_is_said_before_the_next_one_ends():
