@@ -44,11 +44,6 @@ FRAMES_IN_FLIGHT = 1
 """Maximum number of frames that a stream may still get after it is paused."""
 
 
-def never() -> bool:
-    """Return False."""
-    return False
-
-
 class Talker(Protocol):
     """Generates the frames of a batch of utterances, one frame per utterance and step."""
 
@@ -74,7 +69,7 @@ class Talker(Protocol):
     def runnable(self, paused: Collection[int]) -> bool:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
 
-    def step_due_in(self, expects_request: Callable[[], bool] = never) -> float:
+    def step_due_in(self, expects_request: Callable[[], bool]) -> float:
         """Return the seconds until the next step should start; requests that arrive before can take part in it.
 
         expects_request: whether a request will soon be admitted, for which the step may wait.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from engine.device.compute_thread import ComputeThread
 from engine.prompt.builder import Prompt
-from engine.talker.base import Sampling, StepOutput, Talker, never
+from engine.talker.base import Sampling, StepOutput, Talker
 
 
 class ComputeThreadTalker:
@@ -37,7 +37,7 @@ class ComputeThreadTalker:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
         return self._talker.runnable(paused)
 
-    def step_due_in(self, expects_request: Callable[[], bool] = never) -> float:
+    def step_due_in(self, expects_request: Callable[[], bool]) -> float:
         """Return the seconds until the next step should start."""
         return self._talker.step_due_in(expects_request)
 

@@ -55,7 +55,6 @@ class RequestThread:
                     self._intents.append(intent)
                     self._stage.notify()
                 self._parsing = False
-                self._stage.notify()  # it may wait for a request that these records were not
         except Exception as error:
             self._error = error
         finally:

@@ -161,7 +161,8 @@ def _with_pauses(text: str, changed: tuple[str, ...]) -> Spoken:
     for match in [*marks.PAUSE.finditer(text), None]:
         piece = text[start : match.start() if match else len(text)]
         piece = _SPACE.sub(" ", piece)
-        if piece[:1] == " " and (pieces[-1][-1].isspace() if pieces else pauses or not piece.strip()):
+        after_space = pieces[-1][-1].isspace() if pieces else bool(pauses) or not piece.strip()
+        if after_space and piece[:1] == " ":  # live text keeps the space before its first word
             piece = piece[1:]
         if piece:
             pieces.append(piece)

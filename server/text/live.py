@@ -35,8 +35,8 @@ _FIRST = 12
 """Minimum characters before the first position in a sentence."""
 _GIVE_UP = 2000
 """Characters after which an opening mark is treated as plain text."""
-_NEAR = 4
-"""Words by which the end of what was spoken may move when later words change it."""
+_NEAR = 3
+"""Most words by which the end of what was spoken may move when later words change it."""
 _LONG = 600
 """Characters of a sentence after which its beginning is dropped, so that the cost stays linear."""
 
@@ -201,15 +201,15 @@ class LiveFrontend:
 def _added(before: str, after: str) -> str:
     """Return the part of ``after`` beyond ``before``.
 
-    If ``before`` is not a prefix, because later words changed it, it ends at its last word, if that is near, else after
-    as many words, with those between hyphens.
+    If ``before`` is not a prefix, because later words changed it, its end is where its last word is, if that is at most
+    ``_NEAR`` words away; otherwise after the same number of words, where parts between hyphens count as words.
     """
     if after.startswith(before):
         return after[len(before) :]
     spoken, words = before.split(" "), after.split(" ")
-    near = [index for index in range(len(words)) if words[index] == spoken[-1] and abs(index + 1 - len(spoken)) < _NEAR]
-    if near:
-        end = min(near, key=lambda index: abs(index + 1 - len(spoken))) + 1
+    ends = [end for end, word in enumerate(words, 1) if word == spoken[-1] and abs(end - len(spoken)) <= _NEAR]
+    if ends:
+        end = min(ends, key=lambda end: abs(end - len(spoken)))
     else:
         end = bisect_left(list(itertools.accumulate(map(_parts, words))), sum(map(_parts, spoken))) + 1
     return " " + " ".join(words[end:]) if words[end:] else ""

@@ -200,6 +200,14 @@ class SlowCodes(StubCodes):
 SECONDS = 0.01
 
 
+def no_request():
+    return False
+
+
+def a_request():
+    return True
+
+
 @pytest.fixture
 def clock(core, monkeypatch):
     """The time of the talker, in which each step takes ``SECONDS``."""
@@ -214,43 +222,43 @@ def test_a_step_is_due_shortly_before_the_one_in_flight_ends(talker, clock):
     talker.admit(1, prompt(5), SAMPLING)
     run(talker, 2)
     for _ in range(5):
-        clock.now += max(0.0, talker.step_due_in())
+        clock.now += max(0.0, talker.step_due_in(no_request))
         talker.step(())
-        assert talker.step_due_in() == 0
+        assert talker.step_due_in(no_request) == 0
     for _ in range(15):
-        clock.now += max(0.0, talker.step_due_in())
+        clock.now += max(0.0, talker.step_due_in(no_request))
         talker.step(())
-    assert 0.9 * SECONDS < talker.step_due_in() < SECONDS
+    assert 0.9 * SECONDS < talker.step_due_in(no_request) < SECONDS
     talker.cancel(1)
     talker.step(())
     assert not talker.runnable(())
-    assert talker.step_due_in() == 0
+    assert talker.step_due_in(no_request) == 0
     talker.admit(2, prompt(5), SAMPLING)
     talker.step(())
-    assert talker.step_due_in() == 0
+    assert talker.step_due_in(no_request) == 0
 
 
 def test_after_first_codes_the_next_launch_leaves_code2wav_time_to_begin(talker, clock):
     talker.admit(1, prompt(5), SAMPLING)
     assert run(talker, 2) == {1: [0]}
-    assert 0 < talker.step_due_in() < SECONDS / 2
-    clock.now += talker.step_due_in()
-    assert talker.step_due_in() == 0
+    assert 0 < talker.step_due_in(no_request) < SECONDS / 2
+    clock.now += talker.step_due_in(no_request)
+    assert talker.step_due_in(no_request) == 0
     assert run(talker, 1) == {1: [1]}
-    assert talker.step_due_in() == 0
+    assert talker.step_due_in(no_request) == 0
 
 
 def test_a_step_of_few_utterances_waits_for_an_expected_request_but_not_for_long(talker, clock):
     talker.admit(1, prompt(5), SAMPLING)
     run(talker, 3)
     began = clock.now
-    while (wait := talker.step_due_in(lambda: True)) > 0:
+    while (wait := talker.step_due_in(a_request)) > 0:
         clock.now += wait
     assert clock.now - began == pytest.approx(0.0025)
-    assert talker.step_due_in() == 0
+    assert talker.step_due_in(no_request) == 0
     run(talker, 1)
-    assert talker.step_due_in(lambda: True) > 0
-    assert talker.step_due_in(lambda: False) == 0
+    assert talker.step_due_in(a_request) > 0
+    assert talker.step_due_in(no_request) == 0
 
 
 def test_a_step_does_not_wait_beside_many_utterances_without_a_free_slot_or_after_first_codes(
@@ -258,27 +266,27 @@ def test_a_step_does_not_wait_beside_many_utterances_without_a_free_slot_or_afte
 ):
     talker.admit(1, prompt(5), SAMPLING)
     run(talker, 1)
-    assert talker.step_due_in(lambda: True) == 0, "its first codes would wait, too"
+    assert talker.step_due_in(a_request) == 0, "its first codes would wait, too"
     run(talker, 2)
-    assert talker.step_due_in(lambda: True) > 0
+    assert talker.step_due_in(a_request) > 0
     with monkeypatch.context() as patch:
         patch.setattr("engine.talker.vllm.talker._FEW", 0)
-        assert talker.step_due_in(lambda: True) == 0
+        assert talker.step_due_in(a_request) == 0
     for stream in range(2, SLOTS + 1):
         talker.admit(stream, prompt(5), SAMPLING)
     run(talker, 3)
     assert talker.free_slots == 0
-    assert talker.step_due_in(lambda: True) == 0
+    assert talker.step_due_in(a_request) == 0
 
 
-def test_steps_are_launched_in_time_after_one_that_waited_in_vain(talker, clock):
-    """The GPU was idle meanwhile, which says nothing about the length of a step."""
+def test_a_wait_for_a_request_that_does_not_come_changes_no_later_launch(talker, clock):
+    """The launch after the wait was late, but the steps take as long as before."""
     talker.admit(1, prompt(5), SAMPLING)
     for _ in range(20):
-        clock.now += max(0.0, talker.step_due_in())
+        clock.now += max(0.0, talker.step_due_in(no_request))
         talker.step(())
-    clock.now += talker.step_due_in()
-    while (wait := talker.step_due_in(lambda: True)) > 0:
+    clock.now += talker.step_due_in(no_request)
+    while (wait := talker.step_due_in(a_request)) > 0:
         clock.now += wait
     talker.step(())
-    assert talker.step_due_in() > 0.8 * SECONDS
+    assert talker.step_due_in(no_request) > 0.8 * SECONDS

@@ -15,7 +15,7 @@ from engine.models.code_predictor import CodePredictor
 from engine.models.talker import TalkerModel
 from engine.prompt.builder import Prompt
 from engine.protocol.request import CODEBOOKS, FinishReason
-from engine.talker.base import Sampling, StepOutput, never
+from engine.talker.base import Sampling, StepOutput
 from engine.talker.native.layers import TalkerLayers
 from engine.talker.native.text_queue import TextQueue
 from engine.talker.sampling import Codebook0Rules, KnownParams, Sampler, uniforms
@@ -99,7 +99,7 @@ class NativeTalker:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
         return any(each.prompt is not None or self._can_decode(each, paused) for each in self._utterances.values())
 
-    def step_due_in(self, expects_request: Callable[[], bool] = never) -> float:
+    def step_due_in(self, expects_request: Callable[[], bool]) -> float:
         """Return 0: steps do not overlap."""
         return 0.0
 

@@ -16,7 +16,7 @@ from engine.config import TalkerConfig
 from engine.device.first_frame import FirstFrame, FirstFrameSlot
 from engine.prompt.builder import Prompt
 from engine.protocol.request import CODEBOOKS, FinishReason
-from engine.talker.base import Sampling, StepOutput, never
+from engine.talker.base import Sampling, StepOutput
 from engine.talker.gpu_step.inputs import UtteranceState
 from engine.talker.vllm.installation import prepare_environment, require
 from engine.talker.vllm.prefix_keys import prefix_keys
@@ -130,7 +130,7 @@ class VllmTalker:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
         return bool(self._in_flight) or self._scheduler.runnable(paused)
 
-    def step_due_in(self, expects_request: Callable[[], bool] = never) -> float:
+    def step_due_in(self, expects_request: Callable[[], bool]) -> float:
         """Return the seconds until the next step should be launched, shortly before the step in flight ends.
 
         After the first codes of an utterance it is not launched at once. A step of few utterances waits for a request

@@ -10,7 +10,8 @@ from server.text.english.title_words import BARE_TITLES, TITLES
 from server.text.patterns import lazy
 
 _NAME = r"(?=[ ][A-Z])"
-_CLAUSE = lazy(r" (?:He|She|It|We|They|You|His|Her|My|Our|But|And|So) [a-z]")
+_SENTENCE_AFTER = lazy(r" (?:He|She|It|We|They|You|His|Her|My|Our|But|And|So) [a-z]")
+_WORD_BEFORE = lazy(r"[a-z] $")
 _UPPER_TITLES = {"MR": "Mister", "MRS": "Missus", "MS": "Miz", "DR": "Doctor"}
 _TITLE = rf"(?<![\w.])(?P<word>{alternatives(TITLES)})\.{_NAME}|(?<![\w.&])(?P<bare>{'|'.join(BARE_TITLES)}){_NAME}"
 _NO_NAMES = (
@@ -64,10 +65,14 @@ def _title(match: re.Match[str]) -> str:
     word = match["word"] or match["bare"]
     if word in ("Sec", "Pt", "Fr", "Br", "Det", "Rep") and match.start() and match.string[match.start() - 1].isdigit():
         return match[0]
-    ends = _CLAUSE.match(match.string, match.end()) and re.search(r"[a-z] $", match.string[: match.start()])
-    if word == "Gen" and ends:  # a first name: I texted Gen. She replied.
-        return match[0]
-    return TITLES[word]
+    return match[0] if word == "Gen" and _is_first_name(match) else TITLES[word]
+
+
+def _is_first_name(match: re.Match[str]) -> bool:
+    """Return whether a word ends a sentence: "I texted Gen. She replied."."""
+    if not _WORD_BEFORE.search(match.string, max(0, match.start() - 2), match.start()):
+        return False
+    return _SENTENCE_AFTER.match(match.string, match.end()) is not None
 
 
 def _doctor(match: re.Match[str]) -> str:

@@ -28,29 +28,44 @@ def encode(matrix, rows):
     return struct.pack("QqqQ", matrix.data_ptr(), matrix.shape[1], rows, 0).ljust(128, b"\0")
 
 
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
+def emulated(tmp_path_factory, sizes, seed):
     if shutil.which("g++") is None:
         pytest.skip("there is no g++ to compile the kernel with")
-    return emulated_layers_kernel(tmp_path_factory.mktemp("layers"), LAYERS, seed=3)
+    return emulated_layers_kernel(tmp_path_factory.mktemp("layers"), sizes, seed)
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    return emulated(tmp_path_factory, LAYERS, seed=3)
+
+
+@pytest.fixture(scope="module")
+def prompt_kernel(tmp_path_factory):
+    return emulated(tmp_path_factory, PROMPT_LAYERS, seed=5)
 
 
 def states(rows, seed=0):
     return torch.randn(rows, LAYERS.shape.hidden, generator=torch.Generator().manual_seed(seed)).bfloat16()
 
 
-@pytest.mark.parametrize("positions", ROWS)
-def test_states_and_cache_agree_with_the_reference(kernel, positions):
+def assert_agrees_with_the_reference(kernel, sizes, step):
+    """Run a step twice, and compare its states and its cache with those of the reference implementation."""
+    rows = len(step.positions)
     weights, cache = random_layers(LAYERS.shape, POSITIONS, CPU), random_cache(LAYERS.shape, PAGES, CPU)
-    expected_cache, step, x = copied(cache), step_of(positions, PAGES, CPU), states(len(positions))
-    layers = TalkerLayers(weights, cache, LAYERS, kernel, encode)
+    expected_cache, x = copied(cache), states(rows)
+    layers = TalkerLayers(weights, cache, sizes, kernel, encode)
     layers(x, *step)
     result, expected = layers(x, *step), ReferenceLayers(weights, expected_cache)(x, *step)
     assert relative(result, expected) < 3e-3
     for pair, expected_pair in zip(cache, expected_cache, strict=True):
         for one, other in zip(pair, expected_pair, strict=True):
             assert relative(one, other) < 3e-3
-            assert (one != other).any((2, 3)).sum() <= len(positions)
+            assert (one != other).any((2, 3)).sum() <= rows
+
+
+@pytest.mark.parametrize("positions", ROWS)
+def test_states_and_cache_agree_with_the_reference(kernel, positions):
+    assert_agrees_with_the_reference(kernel, LAYERS, step_of(positions, PAGES, CPU))
 
 
 def test_a_row_has_the_same_bits_alone_and_in_a_batch(kernel):
@@ -63,26 +78,10 @@ def test_a_row_has_the_same_bits_alone_and_in_a_batch(kernel):
         assert torch.equal(layers(x[row : row + 1].contiguous(), *one)[0], together[row])
 
 
-@pytest.fixture(scope="module")
-def prompt_kernel(tmp_path_factory):
-    if shutil.which("g++") is None:
-        pytest.skip("there is no g++ to compile the kernel with")
-    return emulated_layers_kernel(tmp_path_factory.mktemp("prompt_layers"), PROMPT_LAYERS, seed=5)
-
-
 @pytest.mark.parametrize(("first", "rows"), [(0, 20), (7, 12), (250, 19), (30, 1)])
 def test_rows_of_a_prompt_attend_to_each_other_beside_other_utterances(prompt_kernel, first, rows):
-    weights, cache = random_layers(LAYERS.shape, POSITIONS, CPU), random_cache(LAYERS.shape, PAGES, CPU)
-    expected_cache, step = copied(cache), step_with_prompt(first, rows, [300, 40], PAGES, CPU)
-    x = states(rows + 2)
-    layers = TalkerLayers(weights, cache, PROMPT_LAYERS, prompt_kernel, encode)
-    layers(x, *step)
-    result, expected = layers(x, *step), ReferenceLayers(weights, expected_cache)(x, *step)
-    assert relative(result, expected) < 3e-3
-    for pair, expected_pair in zip(cache, expected_cache, strict=True):
-        for one, other in zip(pair, expected_pair, strict=True):
-            assert relative(one, other) < 3e-3
-            assert (one != other).any((2, 3)).sum() <= rows + 2
+    step = step_with_prompt(first, rows, [300, 40], PAGES, CPU)
+    assert_agrees_with_the_reference(prompt_kernel, PROMPT_LAYERS, step)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
