@@ -47,7 +47,6 @@ from engine.talker.base import FRAMES_IN_FLIGHT, Talker
 from engine.talker.in_compute_thread import ComputeThreadTalker
 from engine.talker.loading import import_ahead, load_talker, runs_on_vllm, warm_up
 from engine.talker.native.weight_formats import configured_format
-from engine.talker.request_thread import RequestThread
 from engine.talker.requests import RequestReader, resolve
 from engine.talker.stage import TalkerStage
 from engine.talker.vllm.talker import VllmTalker
@@ -72,13 +71,12 @@ def main() -> None:
         run(config, endpoint, MultiSide.from_argument(audio), wakeup)
 
 
-def run(config: EngineConfig, requests: MultiEndpoint, audio: MultiSide, requests_wakeup: Wakeup) -> None:
+def run(config: EngineConfig, requests: MultiEndpoint, audio: MultiSide, wakeup: Wakeup) -> None:
     """Load both stages, report the result on the READY stream, and step until the client or Code2Wav disconnects.
 
-    requests_wakeup: the condition that ``requests`` is attached to.
+    wakeup: the condition that ``requests`` is attached to.
     """
     requests.open(READY)
-    wakeup = Wakeup()
     frames_side, code2wav_side = pair(window=FRAME_WINDOW)
     frames = frames_side.attach(wakeup, reserve=FRAMES_IN_FLIGHT)
     join_code2wav: Callable[[], None] | None = None
@@ -127,8 +125,7 @@ def run(config: EngineConfig, requests: MultiEndpoint, audio: MultiSide, request
         freeze_gc()
         release_free_memory()
         requests.end(READY, info.to_bytes())
-        request_thread = RequestThread(reader, requests_wakeup, wakeup)
-        _run_until_disconnected(TalkerStage(talker, request_thread, frames=frames, wakeup=wakeup))
+        _run_until_disconnected(TalkerStage(talker, reader, frames=frames, wakeup=wakeup))
     finally:
         requests.flush(1.0)
         frames.close()

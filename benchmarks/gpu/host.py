@@ -32,7 +32,7 @@ import json
 import statistics
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -100,7 +100,7 @@ class Requests:
         self._speakers = list(checkpoint.model.talker.speakers)
         self._prepared = [self._prepare(number) for number in range(2 * len(SENTENCES))]
         self._running: list[int] = []
-        self._turn: list[Intent] = []
+        self._turn: deque[Intent] = deque()
         self._admitted = 0
         self.alive = True
 
@@ -121,7 +121,7 @@ class Requests:
         """Abort all utterances in the next step."""
         self.end(len(self._running))
 
-    def expects(self) -> bool:
+    def announced(self) -> bool:
         """Return False: everything is there when it is taken."""
         return False
 
@@ -133,10 +133,10 @@ class Requests:
         """Return whether ``take`` has something to return."""
         return bool(self._turn)
 
-    def take(self) -> list[Intent]:
-        """Return the turn."""
-        turn, self._turn = self._turn, []
-        return turn
+    def take(self) -> Iterator[Intent]:
+        """Yield the turn."""
+        while self._turn:
+            yield self._turn.popleft()
 
     def _prepare(self, number: int) -> PreparedUtterance:
         checkpoint = self._checkpoint

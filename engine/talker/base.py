@@ -44,6 +44,11 @@ FRAMES_IN_FLIGHT = 1
 """Maximum number of frames that a stream may still get after it is paused."""
 
 
+def no_other_work() -> bool:
+    """Return False. The default of what a talker does while a GPU computes."""
+    return False
+
+
 class Talker(Protocol):
     """Generates the frames of a batch of utterances, one frame per utterance and step."""
 
@@ -75,8 +80,10 @@ class Talker(Protocol):
         expects_request: whether a request will soon be admitted, for which the step may wait.
         """
 
-    def step(self, paused: Collection[int]) -> StepOutput:
+    def step(self, paused: Collection[int], meanwhile: Callable[[], bool] = no_other_work) -> StepOutput:
         """Run one step: prefill continues, and every other stream that is not in ``paused`` makes one frame.
 
         The output may be that of an earlier step, so a paused stream still gets up to ``FRAMES_IN_FLIGHT`` frames.
+
+        meanwhile: does a little other work, and returns whether there was any. It may be called while a GPU computes.
         """

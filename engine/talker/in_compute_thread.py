@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from engine.device.compute_thread import ComputeThread
 from engine.prompt.builder import Prompt
-from engine.talker.base import Sampling, StepOutput, Talker
+from engine.talker.base import Sampling, StepOutput, Talker, no_other_work
 
 
 class ComputeThreadTalker:
@@ -41,6 +41,6 @@ class ComputeThreadTalker:
         """Return the seconds until the next step should start."""
         return self._talker.step_due_in(expects_request)
 
-    def step(self, paused: Collection[int]) -> StepOutput:
+    def step(self, paused: Collection[int], meanwhile: Callable[[], bool] = no_other_work) -> StepOutput:
         """Run one step."""
-        return self._compute.run(self._talker.step, paused)
+        return self._compute.run(self._talker.step, paused, meanwhile)

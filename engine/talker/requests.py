@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
@@ -105,6 +106,7 @@ class RequestReader:
         self._context = context
         self._encoder = encoder
         self._live: dict[int, LiveText] = {}
+        self._records: deque[Record] = deque()
 
     @property
     def alive(self) -> bool:
@@ -117,21 +119,18 @@ class RequestReader:
 
     def pending(self) -> bool:
         """Return whether ``take`` has something to return."""
-        return self._requests.pending()
+        return bool(self._records) or self._requests.pending()
 
     def announced(self) -> bool:
         """Return whether a request was announced that has not arrived yet, and usually arrives soon."""
         announced = self._requests.announced
         return announced > 0 and 0 <= time.monotonic() - announced < _ANNOUNCED_S
 
-    def expects(self) -> bool:
-        """Return False: the caller parses records itself, in ``take``."""
-        return False
-
     def take(self) -> Iterator[Intent]:
-        """Yield everything that has arrived since the last call, in order, each as soon as it is parsed."""
-        for record in self._requests.receive():
-            intent = self._parse(record)
+        """Parse and yield what has arrived, in order. What the caller leaves is parsed in the next call."""
+        self._records.extend(self._requests.receive())
+        while self._records:
+            intent = self._parse(self._records.popleft())
             if intent is not None:
                 yield intent
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Protocol
@@ -17,11 +18,14 @@ from engine.transfer import Endpoint, Kind, Wakeup
 _CODES = "<i2"
 _MAX_FAILED_STEPS = 3
 """After this many consecutive failed steps the device is assumed to be broken, and the process ends."""
+_PARSING_S = 0.008
+"""Maximum seconds for which requests are parsed before a step is launched. Those that arrive together then share a
+step, and a flood of requests does not stop the utterances that run."""
 _log = logging.getLogger(__name__)
 
 
 class Requests(Protocol):
-    """Reads the request link: ``RequestThread``, or ``RequestReader`` in the stage's thread."""
+    """Reads the request link: ``engine.talker.requests.RequestReader``."""
 
     @property
     def alive(self) -> bool:
@@ -33,11 +37,11 @@ class Requests(Protocol):
     def pending(self) -> bool:
         """Return whether ``take`` has something to return."""
 
-    def expects(self) -> bool:
-        """Return whether ``take`` will soon return more."""
+    def announced(self) -> bool:
+        """Return whether a request will soon arrive."""
 
     def take(self) -> Iterable[Intent]:
-        """Return everything that has arrived since the last call, in order."""
+        """Parse and yield what has arrived, in order. What the caller leaves is parsed in the next call."""
 
 
 class TalkerStage:
@@ -50,6 +54,8 @@ class TalkerStage:
         self._talker, self._requests = talker, requests
         self._slots = talker.free_slots
         self._frames, self._wakeup = frames, wakeup
+        self._intents: deque[Intent] = deque()
+        """What is parsed and not handled yet."""
         self._waiting: deque[PreparedUtterance] = deque()
         self._early_text: dict[int, list[TextDelta]] = {}
         self._input_tokens: dict[int, int] = {}
@@ -67,11 +73,10 @@ class TalkerStage:
         Every stream announced to Code2Wav is ended or failed exactly once.
         """
         while self._alive():
-            for intent in self._requests.take():
-                self._handle(intent)
+            self._take_requests()
             self._take_cancellations()
             self._admit()
-            if (seconds := self._talker.step_due_in(self._requests.expects)) > 0:
+            if (seconds := self._talker.step_due_in(self._requests.announced)) > 0:
                 self._wait(seconds)
             elif self._talker.runnable(paused := self._paused()):
                 self._step(paused)
@@ -80,6 +85,21 @@ class TalkerStage:
 
     def _alive(self) -> bool:
         return self._requests.alive and self._frames.alive
+
+    def _take_requests(self) -> None:
+        """Parse the requests that have arrived, for a limited time, and handle what is parsed."""
+        until = time.monotonic() + _PARSING_S
+        while self._parse_request() and time.monotonic() < until:
+            pass
+        while self._intents:
+            self._handle(self._intents.popleft())
+
+    def _parse_request(self) -> bool:
+        """Parse the next request that has arrived, and return whether there was one."""
+        for intent in self._requests.take():
+            self._intents.append(intent)
+            return True
+        return False
 
     def _handle(self, intent: Intent) -> None:
         match intent:
@@ -160,7 +180,7 @@ class TalkerStage:
 
     def _step(self, paused: frozenset[int]) -> None:
         try:
-            output = self._talker.step(paused)
+            output = self._talker.step(paused, self._parse_request)
         except Exception as error:
             self._announce()
             self._failed_steps += 1

@@ -13,6 +13,7 @@ from pathlib import Path
 from engine import worker
 from engine.cloning.encoder import ReferenceEncoder
 from engine.code2wav.cpu import StreamDecoder
+from engine.talker.base import no_other_work
 from engine.talker.native.talker import NativeTalker
 
 POISON = 666
@@ -31,7 +32,7 @@ def launch(self, rows, codes):
     return _launch(self, rows, codes)
 
 
-def step(self, paused):
+def step(self, paused, meanwhile=no_other_work):
     if broken("talker"):
         raise RuntimeError("the talker is broken for a test")
     return _step(self, paused)

@@ -14,17 +14,19 @@ class ScriptedRequests:
     """Intents, one list per iteration; afterwards the client is gone."""
 
     def __init__(self, *turns):
-        self._turns = list(turns)
+        self._turns = [list(turn) for turn in turns]
 
     @property
     def alive(self):
         return bool(self._turns)
 
-    def expects(self):
+    def announced(self):
         return True
 
     def take(self):
-        return self._turns.pop(0)
+        while self._turns[0]:
+            yield self._turns[0].pop(0)
+        self._turns.pop(0)
 
 
 class Frames:
@@ -78,7 +80,7 @@ class Talker:
         self.expected.append(expects_request())
         return 0.0
 
-    def step(self, blocked):
+    def step(self, blocked, meanwhile):
         self.launched.append(list(self._streams))
         ended, self._streams = self._streams, []
         return StepOutput([], np.zeros((0, 16), np.int16), [(stream, FinishReason.STOP) for stream in ended])
@@ -125,3 +127,28 @@ def test_the_talker_can_ask_whether_a_request_is_expected_before_a_step():
     talker = Talker(refuses=False)
     run_stage(talker, [utterance(1)])
     assert talker.expected == [True]
+
+
+def test_requests_that_arrive_together_share_a_step():
+    talker = Talker(refuses=False)
+    run_stage(talker, [utterance(1), utterance(2), utterance(3)])
+    assert talker.launched == [[1, 2, 3]]
+
+
+def test_a_flood_of_requests_does_not_stop_the_steps(monkeypatch):
+    monkeypatch.setattr("engine.talker.stage._PARSING_S", 0.0)
+    talker = Talker(refuses=False)
+    run_stage(talker, [utterance(1), utterance(2), utterance(3)])
+    assert talker.launched == [[1], [2], [3], []]
+
+
+def test_requests_are_parsed_while_a_step_runs_and_join_the_next_one():
+    class Parsing(Talker):
+        def step(self, blocked, meanwhile):
+            while not self.launched and meanwhile():
+                pass
+            return super().step(blocked, meanwhile)
+
+    talker = Parsing(refuses=False)
+    run_stage(talker, [utterance(1)], [utterance(2), utterance(3)], [])
+    assert talker.launched[:2] == [[1], [2, 3]]

@@ -53,7 +53,7 @@ class ScriptedTalker:
     def step_due_in(self, expects_request):
         return self.due_first.popleft() if self.due_first else self.due_in
 
-    def step(self, blocked):
+    def step(self, blocked, meanwhile):
         if self.steps and self.steps.popleft() == "fail":
             raise RuntimeError("the device is broken")
         ending, self.streams = self.streams, []

@@ -290,3 +290,21 @@ def test_a_wait_for_a_request_that_does_not_come_changes_no_later_launch(talker,
         clock.now += wait
     talker.step(())
     assert talker.step_due_in(no_request) > 0.8 * SECONDS
+
+
+def test_other_work_is_done_until_the_step_in_flight_has_ended(talker, clock):
+    """Here it takes a tenth of a step, and then there is nothing left to do."""
+    done = []
+
+    def work():
+        done.append(clock.now)
+        clock.now += SECONDS / 10
+        return True
+
+    talker.admit(1, prompt(5), SAMPLING)
+    talker.step((), work)
+    assert not done, "no step before is in flight"
+    talker.step((), work)
+    assert len(done) == 10
+    talker.step((), lambda: done.clear())
+    assert not done

@@ -15,7 +15,7 @@ from engine.models.code_predictor import CodePredictor
 from engine.models.talker import TalkerModel
 from engine.prompt.builder import Prompt
 from engine.protocol.request import CODEBOOKS, FinishReason
-from engine.talker.base import Sampling, StepOutput
+from engine.talker.base import Sampling, StepOutput, no_other_work
 from engine.talker.native.layers import TalkerLayers
 from engine.talker.native.text_queue import TextQueue
 from engine.talker.sampling import Codebook0Rules, KnownParams, Sampler, uniforms
@@ -104,7 +104,7 @@ class NativeTalker:
         return 0.0
 
     @torch.inference_mode()
-    def step(self, paused: Collection[int]) -> StepOutput:
+    def step(self, paused: Collection[int], meanwhile: Callable[[], bool] = no_other_work) -> StepOutput:
         """Run one step: prefill continues, and every other stream that is not in ``paused`` makes one frame."""
         decoding = [each for each in self._utterances.values() if self._can_decode(each, paused)]
         prefilled, states = self._prefill(budget=self._chunk)

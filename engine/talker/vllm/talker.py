@@ -16,7 +16,7 @@ from engine.config import TalkerConfig
 from engine.device.first_frame import FirstFrame, FirstFrameSlot
 from engine.prompt.builder import Prompt
 from engine.protocol.request import CODEBOOKS, FinishReason
-from engine.talker.base import Sampling, StepOutput
+from engine.talker.base import Sampling, StepOutput, no_other_work
 from engine.talker.gpu_step.inputs import UtteranceState
 from engine.talker.vllm.installation import prepare_environment, require
 from engine.talker.vllm.prefix_keys import prefix_keys
@@ -151,10 +151,10 @@ class VllmTalker:
         first_codes = (in_flight.prefill & in_flight.samples).any()
         return self._scheduler.utterances <= _FEW and self.free_slots > 0 and not first_codes
 
-    def step(self, paused: Collection[int]) -> StepOutput:
+    def step(self, paused: Collection[int], meanwhile: Callable[[], bool] = no_other_work) -> StepOutput:
         """Start a step: prefill continues, and every other stream that is not in ``paused`` makes one frame.
 
-        Returns the output of the step before it.
+        Returns the output of the step before it, and calls ``meanwhile`` until that one has ended.
         """
         called = time.monotonic()
         waited, self._waits_until = self._waits_until is not None, None
@@ -170,6 +170,8 @@ class VllmTalker:
                 return _NOTHING
             earlier, pending = self._in_flight.popleft()
             late = pending.done
+            while not pending.done and meanwhile():
+                pass
             collected = pending.collect()
             if batch is not None:
                 self._clock.ended(called, launched, time.monotonic(), late=late, waited=waited)

@@ -1,0 +1,87 @@
+"""The records of the request link become utterances and other intents, in order and one at a time."""
+
+from itertools import islice
+
+import pytest
+
+from engine.protocol.messages import RequestKind, pack_request
+from engine.protocol.request import SamplingParams, SpeechRequest
+from engine.talker.requests import Abort, PreparedUtterance, Probe, RequestReader
+from engine.transfer import Wakeup, pair
+
+
+class NoEncoder:
+    """Encodes nothing."""
+
+    def submit(self, stream, payload):
+        raise AssertionError("nothing here encodes")
+
+    def abort(self, stream):
+        pass
+
+    def stats(self):
+        return {"reference_hits": 3}
+
+
+class Requests:
+    """Both sides of a request link, and what reads it."""
+
+    def __init__(self, checkpoint):
+        client, own = pair(window=8)
+        self.link, self.client = own.attach(Wakeup()), client.attach(Wakeup())
+        self.reader = RequestReader(self.link, checkpoint, 512, NoEncoder())
+
+    def close(self):
+        self.client.close()
+        self.link.close()
+
+
+@pytest.fixture
+def requests(opened):
+    both = Requests(opened["0b6-custom_voice"])
+    yield both
+    both.close()
+
+
+def speech(text="Hello world"):
+    request = SpeechRequest(text, speaker="ryan", sampling=SamplingParams(seed=1))
+    return pack_request(RequestKind.SPEECH, request.to_bytes())
+
+
+def test_requests_are_parsed_in_order(requests):
+    requests.client.open(1, speech())
+    requests.client.open(2, speech("one two"))
+    requests.client.end(1)
+    requests.client.open(3, pack_request(RequestKind.PROBE))
+    assert requests.reader.pending()
+    assert [(type(each), each.stream) for each in requests.reader.take()] == [
+        (PreparedUtterance, 1),
+        (PreparedUtterance, 2),
+        (Abort, 1),
+        (Probe, 3),
+    ]
+    assert not requests.reader.pending()
+    assert requests.reader.stats() == {"reference_hits": 3}
+
+
+def test_what_the_caller_leaves_is_parsed_in_the_next_call_before_what_arrives_later(requests):
+    requests.client.open(1, speech())
+    requests.client.open(2, speech())
+    assert [each.stream for each in islice(requests.reader.take(), 1)] == [1]
+    assert requests.reader.pending()
+    requests.client.open(3, speech())
+    assert [each.stream for each in requests.reader.take()] == [2, 3]
+    assert not requests.reader.pending()
+
+
+def test_an_announced_request_is_expected_until_it_arrives(requests, monkeypatch):
+    monkeypatch.setattr("engine.talker.requests._ANNOUNCED_S", 60)
+    assert not requests.reader.announced()
+    requests.client.announce()
+    assert requests.reader.announced()
+    requests.client.open(1, speech())
+    assert [each.stream for each in requests.reader.take()] == [1]
+    assert not requests.reader.announced()
+    requests.client.announce()
+    monkeypatch.setattr("engine.talker.requests._ANNOUNCED_S", 0)
+    assert not requests.reader.announced()
