@@ -20,7 +20,6 @@ _ENVIRONMENT = {
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
     "VLLM_CONFIGURE_LOGGING": "0",
     "VLLM_NO_USAGE_STATS": "1",
-    "TORCHDYNAMO_DISABLE": "1",  # nothing is compiled, and torch.compile would import its compiler for a second
 }
 _log = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ def require() -> None:
 
 
 def prepare_environment() -> None:
-    """Set the environment variables that its import depends on, unless they are set, and its log level to WARNING."""
+    """Set the environment variables that vLLM reads on import, unless they are set, and its log level to WARNING."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     logging.getLogger("vllm").setLevel(logging.WARNING)
