@@ -133,10 +133,9 @@ class Requests:
         """Return whether ``take`` has something to return."""
         return bool(self._turn)
 
-    def take(self) -> Iterator[Intent]:
-        """Yield the turn."""
-        while self._turn:
-            yield self._turn.popleft()
+    def take(self) -> Intent | None:
+        """Return the next intent of the turn."""
+        return self._turn.popleft() if self._turn else None
 
     def _prepare(self, number: int) -> PreparedUtterance:
         checkpoint = self._checkpoint
@@ -228,8 +227,7 @@ class Bench:
     def _iterate(self) -> None:
         """Run one iteration of the stage's loop."""
         stage = self._stage
-        for intent in self._requests.take():
-            stage._handle(intent)
+        stage._take_requests()
         stage._take_cancellations()
         stage._admit()
         paused = stage._paused()

@@ -45,7 +45,7 @@ FRAMES_IN_FLIGHT = 1
 
 
 def no_other_work() -> bool:
-    """Return False. The default of what a talker does while a GPU computes."""
+    """Return False: for a step beside which there is nothing else to do."""
     return False
 
 
@@ -85,5 +85,6 @@ class Talker(Protocol):
 
         The output may be that of an earlier step, so a paused stream still gets up to ``FRAMES_IN_FLIGHT`` frames.
 
-        meanwhile: does a little other work, and returns whether there was any. It may be called while a GPU computes.
+        meanwhile: does a little other work, and returns whether there was any. A talker may call it, from any thread,
+        while a GPU computes. It raises nothing.
         """

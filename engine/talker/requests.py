@@ -6,7 +6,6 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
@@ -118,21 +117,21 @@ class RequestReader:
         return self._encoder.stats()
 
     def pending(self) -> bool:
-        """Return whether ``take`` has something to return."""
+        """Return whether ``take`` has a record to parse."""
         return bool(self._records) or self._requests.pending()
 
     def announced(self) -> bool:
-        """Return whether a request was announced that has not arrived yet, and usually arrives soon."""
+        """Return whether a request was announced that usually arrives soon. False while ``pending``."""
+        if self.pending():
+            return False
         announced = self._requests.announced
         return announced > 0 and 0 <= time.monotonic() - announced < _ANNOUNCED_S
 
-    def take(self) -> Iterator[Intent]:
-        """Parse and yield what has arrived, in order. What the caller leaves is parsed in the next call."""
-        self._records.extend(self._requests.receive())
-        while self._records:
-            intent = self._parse(self._records.popleft())
-            if intent is not None:
-                yield intent
+    def take(self) -> Intent | None:
+        """Parse the next record that has arrived. Return None if it asks nothing of the talker, or if there is none."""
+        if not self._records:
+            self._records.extend(self._requests.receive())
+        return self._parse(self._records.popleft()) if self._records else None
 
     def _parse(self, record: Record) -> Intent | None:
         if record.kind is Kind.DATA:
@@ -143,22 +142,24 @@ class RequestReader:
             return Abort(record.stream)
         if record.kind is not Kind.OPEN:
             return None
-        kind, body = unpack_request(record.payload)
-        if kind is RequestKind.PROBE:
-            return Probe(record.stream)
-        if kind is RequestKind.ENCODE:
-            self._encoder.submit(record.stream, body)
-            return None
-        if kind is RequestKind.SPEAKER:
-            self._encoder.submit_speaker(record.stream, body.decode())
-            return None
         try:
-            return self._utterance(record.stream, SpeechRequest.from_bytes(body))
+            return self._request(record.stream, *unpack_request(record.payload))
         except EngineError as error:
             return Rejection(record.stream, error)
         except Exception as error:
-            _log.exception("building the prompt of stream %d failed", record.stream)
-            return Rejection(record.stream, EngineFailed(f"building the prompt failed: {error}"))
+            _log.exception("parsing the request of stream %d failed", record.stream)
+            return Rejection(record.stream, EngineFailed(f"parsing the request failed: {error}"))
+
+    def _request(self, stream: int, kind: RequestKind, body: bytes) -> Intent | None:
+        if kind is RequestKind.SPEECH:
+            return self._utterance(stream, SpeechRequest.from_bytes(body))
+        if kind is RequestKind.PROBE:
+            return Probe(stream)
+        if kind is RequestKind.ENCODE:
+            self._encoder.submit(stream, body)
+        else:
+            self._encoder.submit_speaker(stream, body.decode())
+        return None
 
     def _text_delta(self, record: Record) -> TextDelta | None:
         """Parse more text of a live utterance; None if it has ended or was rejected, or if no word is complete."""

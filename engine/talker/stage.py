@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
 from typing import Protocol
 
 from engine.errors import EngineError, EngineFailed
@@ -19,8 +18,10 @@ _CODES = "<i2"
 _MAX_FAILED_STEPS = 3
 """After this many consecutive failed steps the device is assumed to be broken, and the process ends."""
 _PARSING_S = 0.008
-"""Maximum seconds for which requests are parsed before a step is launched. Those that arrive together then share a
-step, and a flood of requests does not stop the utterances that run."""
+"""Seconds after which no more requests are parsed before a step: those that arrive together share one, and a flood of
+requests does not stop the utterances that run."""
+_PARSING_SHARE = 0.25
+"""The same as a share of the step before, if that is more: a step takes up to 0.3 s on a CPU."""
 _log = logging.getLogger(__name__)
 
 
@@ -35,13 +36,13 @@ class Requests(Protocol):
         """Return counters for the statistics."""
 
     def pending(self) -> bool:
-        """Return whether ``take`` has something to return."""
+        """Return whether ``take`` has a record to parse."""
 
     def announced(self) -> bool:
-        """Return whether a request will soon arrive."""
+        """Return whether a request will soon arrive. False while ``pending``."""
 
-    def take(self) -> Iterable[Intent]:
-        """Parse and yield what has arrived, in order. What the caller leaves is parsed in the next call."""
+    def take(self) -> Intent | None:
+        """Parse the next record that has arrived. Return None if it asks nothing of the talker, or if there is none."""
 
 
 class TalkerStage:
@@ -63,7 +64,9 @@ class TalkerStage:
         self._unannounced: dict[int, StreamHeader] = {}
         """Headers of the streams that Code2Wav does not know yet."""
         self._frames_sent: Counter[int] = Counter()
+        self._parsing_error: Exception | None = None
         self._failed_steps = 0
+        self._step_seconds = 0.0
         self._steps = 0
         self._step_rows = 0
 
@@ -88,18 +91,29 @@ class TalkerStage:
 
     def _take_requests(self) -> None:
         """Parse the requests that have arrived, for a limited time, and handle what is parsed."""
-        until = time.monotonic() + _PARSING_S
+        until = time.monotonic() + max(_PARSING_S, _PARSING_SHARE * self._step_seconds)
         while self._parse_request() and time.monotonic() < until:
             pass
+        if self._parsing_error is not None:
+            raise self._parsing_error
         while self._intents:
             self._handle(self._intents.popleft())
 
     def _parse_request(self) -> bool:
-        """Parse the next request that has arrived, and return whether there was one."""
-        for intent in self._requests.take():
+        """Parse the next record that has arrived, and return whether there was one.
+
+        An error is raised by ``_take_requests``: here it could look like one of the step that runs.
+        """
+        if self._parsing_error is not None or not self._requests.pending():
+            return False
+        try:
+            intent = self._requests.take()
+        except Exception as error:
+            self._parsing_error = error
+            return False
+        if intent is not None:
             self._intents.append(intent)
-            return True
-        return False
+        return True
 
     def _handle(self, intent: Intent) -> None:
         match intent:
@@ -179,6 +193,7 @@ class TalkerStage:
         return self._frames.without_credit()
 
     def _step(self, paused: frozenset[int]) -> None:
+        began = time.monotonic()
         try:
             output = self._talker.step(paused, self._parse_request)
         except Exception as error:
@@ -192,6 +207,7 @@ class TalkerStage:
             _log.exception("the talker's step failed; failing %d streams", len(stepped))
             self._fail(stepped, EngineFailed(f"the talker's step failed: {error}"))
             return
+        self._step_seconds = time.monotonic() - began
         if output.streams or output.finished:
             self._failed_steps = 0
         self._steps += 1

@@ -1,12 +1,10 @@
 """The records of the request link become utterances and other intents, in order and one at a time."""
 
-from itertools import islice
-
 import pytest
 
 from engine.protocol.messages import RequestKind, pack_request
 from engine.protocol.request import SamplingParams, SpeechRequest
-from engine.talker.requests import Abort, PreparedUtterance, Probe, RequestReader
+from engine.talker.requests import Abort, PreparedUtterance, Probe, Rejection, RequestReader
 from engine.transfer import Wakeup, pair
 
 
@@ -48,30 +46,33 @@ def speech(text="Hello world"):
     return pack_request(RequestKind.SPEECH, request.to_bytes())
 
 
-def test_requests_are_parsed_in_order(requests):
+def test_requests_are_parsed_in_order_one_at_a_time(requests):
     requests.client.open(1, speech())
     requests.client.open(2, speech("one two"))
     requests.client.end(1)
-    requests.client.open(3, pack_request(RequestKind.PROBE))
     assert requests.reader.pending()
-    assert [(type(each), each.stream) for each in requests.reader.take()] == [
+    taken = [requests.reader.take()]
+    requests.client.open(3, pack_request(RequestKind.PROBE))
+    while requests.reader.pending():
+        taken.append(requests.reader.take())
+    assert [(type(each), each.stream) for each in taken] == [
         (PreparedUtterance, 1),
         (PreparedUtterance, 2),
         (Abort, 1),
         (Probe, 3),
     ]
-    assert not requests.reader.pending()
+    assert requests.reader.take() is None
     assert requests.reader.stats() == {"reference_hits": 3}
 
 
-def test_what_the_caller_leaves_is_parsed_in_the_next_call_before_what_arrives_later(requests):
-    requests.client.open(1, speech())
+@pytest.mark.parametrize("payload", [b"", b"\xff", pack_request(RequestKind.SPEAKER, b"\xff"), speech()[:-1]])
+def test_a_malformed_request_is_rejected_and_the_next_one_is_parsed(requests, payload):
+    requests.client.open(1, payload)
     requests.client.open(2, speech())
-    assert [each.stream for each in islice(requests.reader.take(), 1)] == [1]
-    assert requests.reader.pending()
-    requests.client.open(3, speech())
-    assert [each.stream for each in requests.reader.take()] == [2, 3]
-    assert not requests.reader.pending()
+    assert [(type(each), each.stream) for each in (requests.reader.take(), requests.reader.take())] == [
+        (Rejection, 1),
+        (PreparedUtterance, 2),
+    ]
 
 
 def test_an_announced_request_is_expected_until_it_arrives(requests, monkeypatch):
@@ -80,7 +81,8 @@ def test_an_announced_request_is_expected_until_it_arrives(requests, monkeypatch
     requests.client.announce()
     assert requests.reader.announced()
     requests.client.open(1, speech())
-    assert [each.stream for each in requests.reader.take()] == [1]
+    assert not requests.reader.announced(), "it has arrived"
+    assert requests.reader.take().stream == 1
     assert not requests.reader.announced()
     requests.client.announce()
     monkeypatch.setattr("engine.talker.requests._ANNOUNCED_S", 0)

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from engine.protocol.request import FinishReason
 from engine.talker.base import StepOutput
@@ -23,10 +24,17 @@ class ScriptedRequests:
     def announced(self):
         return True
 
-    def take(self):
-        while self._turns[0]:
-            yield self._turns[0].pop(0)
+    def pending(self):
+        if self._turns[0]:
+            return True
         self._turns.pop(0)
+        return False
+
+    def take(self):
+        intent = self._turns[0].pop(0)
+        if isinstance(intent, Exception):
+            raise intent
+        return intent
 
 
 class Frames:
@@ -131,24 +139,76 @@ def test_the_talker_can_ask_whether_a_request_is_expected_before_a_step():
 
 def test_requests_that_arrive_together_share_a_step():
     talker = Talker(refuses=False)
-    run_stage(talker, [utterance(1), utterance(2), utterance(3)])
+    run_stage(talker, [utterance(1), utterance(2), None, utterance(3)])
     assert talker.launched == [[1, 2, 3]]
 
 
 def test_a_flood_of_requests_does_not_stop_the_steps(monkeypatch):
     monkeypatch.setattr("engine.talker.stage._PARSING_S", 0.0)
+    monkeypatch.setattr("engine.talker.stage._PARSING_SHARE", 0.0)
     talker = Talker(refuses=False)
-    run_stage(talker, [utterance(1), utterance(2), utterance(3)])
-    assert talker.launched == [[1], [2], [3], []]
+    run_stage(talker, [utterance(1), None, utterance(3)])
+    assert talker.launched == [[1], [], [3], []]
+
+
+def test_more_requests_are_parsed_after_a_long_step(monkeypatch):
+    """Each step takes a second here, and each request a tenth of it."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("engine.talker.stage.time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    class Slow(Talker):
+        def step(self, blocked, meanwhile):
+            clock.now += 1.0
+            return super().step(blocked, meanwhile)
+
+        def admit(self, stream, prompt, sampling, *, text_open):
+            self._streams.append(stream)
+
+    class Parsed(ScriptedRequests):
+        def take(self):
+            clock.now += 0.1
+            return super().take()
+
+    talker = Slow(refuses=False)
+    turn = [utterance(stream) for stream in range(1, 6)]
+    TalkerStage(talker, Parsed(turn), frames=Frames(), wakeup=None).run()
+    assert talker.launched[:2] == [[1], [2, 3, 4]]
+
+
+class Parsing(Talker):
+    """A talker that does all other work in its first step."""
+
+    def __init__(self):
+        super().__init__(refuses=False)
+        self.cancelled = []
+
+    def cancel(self, stream):
+        self.cancelled.append((stream, len(self.launched)))
+
+    def step(self, blocked, meanwhile):
+        while not self.launched and meanwhile():
+            pass
+        return super().step(blocked, meanwhile)
 
 
 def test_requests_are_parsed_while_a_step_runs_and_join_the_next_one():
-    class Parsing(Talker):
-        def step(self, blocked, meanwhile):
-            while not self.launched and meanwhile():
-                pass
-            return super().step(blocked, meanwhile)
-
-    talker = Parsing(refuses=False)
+    talker = Parsing()
     run_stage(talker, [utterance(1)], [utterance(2), utterance(3)], [])
     assert talker.launched[:2] == [[1], [2, 3]]
+
+
+def test_what_is_parsed_while_a_step_runs_changes_nothing_before_its_end():
+    talker = Parsing()
+    _, sent = run_stage(talker, [utterance(1), utterance(2)], [Abort(3), utterance(3), Abort(3)], [])
+    assert talker.launched[0] == [1, 2]
+    assert talker.cancelled == [(3, 1)]
+    assert sent[-2:] == [("open", 3), ("end", 3)]
+
+
+def test_an_error_while_parsing_beside_a_step_is_not_one_of_the_step():
+    talker = Parsing()
+    frames = Frames()
+    requests = ScriptedRequests([utterance(1)], [RuntimeError("the parser is broken"), utterance(2)], [])
+    with pytest.raises(RuntimeError, match="parser is broken"):
+        TalkerStage(talker, requests, frames=frames, wakeup=None).run()
+    assert frames.sent == [("open", 1), ("end", 1)]

@@ -293,18 +293,29 @@ def test_a_wait_for_a_request_that_does_not_come_changes_no_later_launch(talker,
 
 
 def test_other_work_is_done_until_the_step_in_flight_has_ended(talker, clock):
-    """Here it takes a tenth of a step, and then there is nothing left to do."""
+    """Here it takes 0.3 steps each time."""
     done = []
 
     def work():
         done.append(clock.now)
-        clock.now += SECONDS / 10
+        clock.now += 0.3 * SECONDS
         return True
 
     talker.admit(1, prompt(5), SAMPLING)
     talker.step((), work)
     assert not done, "no step before is in flight"
     talker.step((), work)
-    assert len(done) == 10
-    talker.step((), lambda: done.clear())
-    assert not done
+    assert len(done) == 4
+
+
+def test_a_step_waits_when_there_is_no_other_work(talker, clock):
+    asked = []
+
+    def nothing():
+        asked.append(clock.now)
+        return False
+
+    talker.admit(1, prompt(5), SAMPLING)
+    run(talker, 1)
+    assert outputs(talker.step((), nothing))
+    assert len(asked) == 1
