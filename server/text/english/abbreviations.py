@@ -105,8 +105,8 @@ _AGES = (
 """under-16s."""
 _NUMBER_OF = r"""
     \b (?P<noun>batch|model|order|phone|serial|part|case|item|unit|tracking|account|ref|reference|confirmation|policy
-    |license|licence|passport|invoice|booking|flight|room|member|registration)[ ]no\b\.
-    (?=[ ](?:[A-Z]{0,4}-?\d|ending))
+    |license|licence|passport|invoice|booking|flight|room|member|registration|contact|mobile|ticket|docket|customer|employee)
+    [ ]no\b\. (?=[ ](?:[A-Z]{0,4}-?\d|ending|is|was|for|and|on|below|above|or)|:)
 """
 _NEAR = r"""
     (?<!\w) nr\.?
@@ -245,7 +245,7 @@ EARLY: tuple[Rule, ...] = (
     ),
     rule(rf"(?<![\w.])(?:{alternatives(SOUNDS)})(?!\w)", lambda match: SOUNDS[match[0]], tuple(SOUNDS)),
     rule(
-        r"(?<![\w.])(?P<word>[Cc])a?\.[ ]?(?=\d{3,4}(?!\d))",
+        r"(?<![\w.])(?P<word>[Cc])a?\.[ ]?(?=\d{3,4}(?!\d)|\d[\d.,]{0,8}[ ]?(?:m|bn|k|thousand|million|billion)\b)",
         lambda match: "circa " if match["word"] == "c" else "Circa ",
         ("c.", "C.", "ca.", "Ca."),
     ),

@@ -96,6 +96,15 @@ def _statistic(match: re.Match[str]) -> str:
     return f"{match['count']} {_STATISTICS[match['name']]}{'' if match['count'] == '1' else 's'}"
 
 
+_PLACES = r"(?<![\w.,])(?P<count>\d{1,2})[ ]?(?P<kind>s\.[ ]?f|d\.[ ]?p)\b\.?(?!\w)(?P<end>(?=[ ][A-Z]|\s*$))?"
+"""3 s.f., 2 d.p."""
+
+
+def _places(match: re.Match[str]) -> str:
+    noun = "significant figure" if match["kind"][0] == "s" else "decimal place"
+    return f"{match['count']} {noun}{'' if match['count'] == '1' else 's'}{'' if match['end'] is None else '.'}"
+
+
 RULES: tuple[Rule, ...] = (
     rule(_STATISTIC, _statistic, _STATISTICS),
     rule(
@@ -106,6 +115,19 @@ RULES: tuple[Rule, ...] = (
     rule(r"\b(?P<years>(?:yrs?\.?|years'?)[ ](?:of[ ])?)exp\b(?!\w)\.?", r"\g<years>experience", ("exp",)),
     rule(r"\b(?P<by>(?:on|[Uu]pon|by|per)[ ])req\.", r"\g<by>request", ("req",)),
     rule(r"(?<=\bcar[ ])gar\.", "garage", ("gar",)),
+    rule(r"(?<=\bnpm[ ])ci(?![\w.])", "C I", ("npm",)),
+    rule(
+        r"\b(?P<whose>(?:[Bb]ank|[Ss]chool|[Ss]ummer)[ ])hol(?P<many>s)?\b",
+        lambda match: f"{match['whose']}holiday{match['many'] or ''}",
+        ("hol", "hols"),
+    ),
+    rule(r"(?<![\w.])(?P<word>[Pp])lat\.(?=[ ]\d{1,2}(?!\w))", r"\g<word>latform", ("plat",)),
+    rule(
+        r"(?P<kind>\b(?:apparent|absolute|visual|limiting)[ ])mag\b\.?|(?<![\w.])mag\.(?=[ ][-−+]?\d)",
+        lambda match: f"{match['kind'] or ''}magnitude",
+        ("mag",),
+    ),
+    rule(_PLACES, _places, ("s.f", "d.p")),
     rule(r"(?<![\w.])(?P<word>[Rr])efs\.(?=[ ](?:avail|on|upon|req|furn|prov))", r"\g<word>eferences", ("refs",)),
     rule(r"(?<![\w.])(?P<word>[Vv])is\.(?=[ ]\d)", r"\g<word>isibility", ("vis",)),
     rule(r"(?<![\w.])(?P<word>[Mm])i\.(?=[ ](?:marker|post)s?\b)", r"\g<word>ile", ("mi",)),

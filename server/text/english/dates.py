@@ -264,6 +264,20 @@ def _short_dates(match: re.Match[str]) -> str:
     return f"{first} to {last}"
 
 
+_TWO_DAYS = r"""
+    (?P<the>\b[Tt]he[ ])? (?<![\w./])(?P<first>[12]?\d|3[01])/(?P<second>[12]?\d|3[01])
+    (?=[ ](?:January|February|March|April|May|June|July|August|September|October|November|December)\b)
+"""
+"""The night of 12/13 August."""
+
+
+def _two_days(match: re.Match[str]) -> str:
+    first, second = int(match["first"]), int(match["second"])
+    if second != first + 1:
+        return match[0]
+    return f"{match['the'] or 'the '}{numbers.ordinal(first)} and {second}"
+
+
 FIRST: tuple[Rule, ...] = (
     rule(_CLOSE_YEAR, _close_year, "digit,digit"),
     rule(_UNTIL_NOW, " to ", ("present", "now", "today", "current")),
@@ -271,6 +285,7 @@ FIRST: tuple[Rule, ...] = (
 """Run before commas in numbers are read."""
 
 RULES: tuple[Rule, ...] = (
+    rule(_TWO_DAYS, _two_days, "digit/"),
     rule(_SHORT_DATES, _short_dates, "digit/"),
     rule(
         _CARD,

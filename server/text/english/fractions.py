@@ -56,6 +56,7 @@ _COUNTED_BEFORE = lazy(
 _READY_AFTER = lazy(r" (?:ready|checks?|tests?|pods?|replicas?|passed|done|complete[d]?|healthy|up|running)\b")
 _RHYTHMS = frozenset("2/2 2/4 3/4 4/4 5/4 6/4 7/4 3/8 5/8 6/8 7/8 9/8 12/8".split())
 _RHYTHM_AFTER = lazy(r" (?:time|met(?:er|re)|signature|rhythm|groove)\b(?! of\b)")
+_TEMPO = lazy(r"\b(?:BPM|bpm|beats per minute)\b")
 _RHYTHM_BEFORE = lazy(r"^$|\b(?:[Ii]n|[Aa]|[Aa]n|[Tt]he|[Ff]rom|[Tt]o) $")
 _LAW_BEFORE = lazy(r"\b(?:Regulation|Directive|Decision|Case|Rule)(?: \((?:EU|EC|EEC)\))?(?: No\.?)? $")
 
@@ -133,7 +134,8 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
     counted = _COUNTED_BEFORE.search(before)
     if counted and top <= bottom and (counted["certain"] or not _OF.match(after)):
         return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
-    if f"{top}/{bottom}" in _RHYTHMS and _RHYTHM_AFTER.match(after) and _RHYTHM_BEFORE.search(before):
+    musical = _RHYTHM_AFTER.match(after) or (_TEMPO.search(match.string) and not _OF.match(after))
+    if f"{top}/{bottom}" in _RHYTHMS and musical and _RHYTHM_BEFORE.search(before):
         return f"{numbers.cardinal(top)} {numbers.cardinal(bottom)}"
     if top == bottom and _READY_AFTER.match(after):
         return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
@@ -184,7 +186,11 @@ def _built(match: re.Match[str]) -> str:
     return f" {fraction(top, bottom)} " if bottom else match[0]
 
 
+_MINUS = rf"(?:(?<=^)|(?<=[ (=]))(?<!\d[ ])[-−](?=\d{{0,3}}[{VULGAR}])"
+"""The minus of -½."""
+
 RULES: tuple[Rule, ...] = (
+    rule(_MINUS, "minus ", [rf"{sign}{digit}" for sign in "-−" for digit in (*VULGAR, r"\d")]),
     rule(r"(?<![\w/])24/7/365(?![\w/])", "twenty-four seven three sixty-five", "24/7/365"),
     rule(r"(?<![\w.,/$])(?P<score>\d{1,2}\.\d{1,2})/(?P<of>5|10|20|100|\d\.0)(?![\w/]|\.\d)", _decimal_score, "digit/"),
     rule(_BUILT, _built, "⁄"),

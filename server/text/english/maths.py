@@ -169,6 +169,7 @@ def _root(match: re.Match[str]) -> str:
 
 
 _POWER_OF_TEN = rf"""
+    (?:(?P<sign>[-−])(?<![\w)\]].))?
     (?<![\w.,])(?P<number>{_NUMBER})[ ]?[x×·*][ ]?10(?:\^(?P<typed>[-−]?\d{{1,3}})|(?P<raised>⁻?[⁰¹²³⁴-⁹]{{1,3}}))
     (?:/(?P<per>m?L|l|µL|uL|ml)(?!\w))? (?![\w^]|[ ]?[-+*/=(])
 """
@@ -179,7 +180,8 @@ _PER = {"l": "liter", "ml": "milliliter", "µl": "microliter", "ul": "microliter
 def _power_of_ten(match: re.Match[str]) -> str:
     exponent = (match["typed"] or match["raised"].translate(DOWN)).replace("−", "-")
     per = f" per {_PER[match['per'].lower()]}" if match["per"] else ""
-    return f"{numbers.number(match['number'])} times ten to the power of {numbers.number(exponent)}{per}"
+    sign = "minus " if match["sign"] else ""
+    return f"{sign}{numbers.number(match['number'])} times ten to the power of {numbers.number(exponent)}{per}"
 
 
 _MARKED = r"(?<![^\W_])(?:[A-Za-zα-ω][\u0302-\u0304]|[ȳŷȲŶ])(?![^\W_]|[\u0300-\u036f])"

@@ -103,6 +103,14 @@ _EXTENSION_ALONE = rf"""
 """
 
 
+_DOTFILES = (
+    "aws|bash_profile|bashrc|cache|config|docker|dockerignore|editorconfig|env|eslintrc|git|gitattributes|github|gitignore"
+    "|gitmodules|htaccess|kube|local|npmrc|prettierrc|profile|ssh|tmp|venv|vimrc|vscode|zshrc"
+)
+_DOTFILE = rf"(?:(?<=[\s(\"'`])|(?<=^))\.(?=(?:{_DOTFILES})(?![\w/]|\.\w))"
+"""The dot of a hidden file: .bashrc."""
+
+
 def _path(match: re.Match[str]) -> str:
     after = match.start("line") if match["line"] else match.start("anchor")
     path = match[0] if after < 0 else match[0][: after - 1 - match.start()]
@@ -166,6 +174,7 @@ RULES: tuple[Rule, ...] = (
         lambda match: f" dot {letters.part(match['type'])}",
         (").",),
     ),
+    rule(_DOTFILE, "dot ", [f".{name[0]}" for name in _DOTFILES.split("|")]),
     rule(_PATH, _path, ("/", "\\")),
     rule(_FILE, _file, [f".{extension}" for extension in _SPELLINGS]),
     rule(_EXTENSION_ALONE, _extension_alone, (" .", "(.", ",.", "/.")),

@@ -31,9 +31,10 @@ _RECORD = r"""
     (?P<won>\d{1,3})[-–](?P<lost>\d{1,3}) (?![\w/:\-]|[.,]\d)
 """
 """Games won and lost: at 11-2, improved to 5-0."""
-_RATIO = (
-    r"(?<![\w.,/:])(?P<first>\d{1,4}):(?P<second>\d{1,3}(?:,\d{3})+|\d{1,4})(?::(?P<third>\d{1,4}))?(?![\w:]|[.,]\d)"
-)
+_RATIO = r"""
+    (?<![\w.,/:]) (?P<first>\d{1,4}(?:\.\d{1,2}(?=:1(?!\d)))?):(?P<second>\d{1,3}(?:,\d{3})+|\d{1,4})
+    (?::(?P<third>\d{1,4}))? (?![\w:]|[.,]\d)
+"""
 _VERSES = r"(?<![\w.,/:])(?P<first>\d{1,3}):(?P<start>\d{1,3})[-–](?P<end>\d{1,3})(?![\w:]|\.\d)"
 _SET = r"[0-7][-–][0-7](?:\([0-9]{1,2}\))?"
 _SETS = rf"(?<![\w.,/$:\-]){_SET}(?:,?[ ]{_SET}){{1,4}}(?![\w/:\-]|[.,]\d)"
@@ -117,6 +118,11 @@ EARLY: tuple[Rule, ...] = (
         ("BC", "CE", "AD"),
     ),
     rule(_CODES, _codes, "letter digit"),
+    rule(
+        r"(?<![\w.,/$:\-])(?P<runs>\d{1,3})[-–](?P<wickets>\d)(?=[ ](?:at|before|by)[ ](?:lunch|tea|stumps)\b)",
+        r"\g<runs> for \g<wickets>",
+        ("lunch", "tea", "stumps"),
+    ),
     rule(_TEN_FOUR, r"\g<before>ten four", "10-4"),
 )
 """Run before rules for codes such as A1."""

@@ -193,7 +193,18 @@ def _chord(match: re.Match[str]) -> str:
     return f"{note} {sign}{minor}{' seven' if match['seventh'] or match['last'] else ''}"
 
 
+_FOOTNOTE = r"(?P<word>\b[a-z]{4,20}[.,;:!?]?)(?P<number>[¹²³⁴-⁹]{1,2})(?=[\s.,;:!?)]|$)"
+"""The study¹ was retracted."""
+_POWERED = lazy(r"(?:met(?:er|re)s?|feet|foot|inch(?:es)?|miles?|yards?|seconds?)$")
+
+
+def _footnote(match: re.Match[str]) -> str:
+    """Return the word before a footnote mark; "meters²" is none."""
+    return match[0] if _POWERED.search(match["word"]) else match["word"]
+
+
 FIRST: tuple[Rule, ...] = (
+    rule(_FOOTNOTE, _footnote, tuple("¹²³⁴⁵⁶⁷⁸⁹")),
     rule(_VERSE, lambda match: f"{match['line'].rstrip(' ,')}, ", " / "),
     rule(r"(?<=\+\+|[ACF]\#)/(?=[A-Z])", ", ", "/"),
     rule(r"(?<=[A-Z][ ])–(?=\d{1,3}(?:\.\d{1,3})?%)", "-", "–"),

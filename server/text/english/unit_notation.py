@@ -32,6 +32,15 @@ _JEWEL = lazy(r"(?i)\b(?:rings?|stones?|cut|karat|gold|diamonds?|gems?|sapphires
 _LAMP = r"(?:(?<=[ (][1-9]\d00)|(?<=^[1-9]\d00))K(?!\w)"
 _LIGHT = lazy(r"\b(?:LEDs?|bulbs?|lights?|lighting|lumens?|lamps?|daylight|color temperature)\b")
 """What shows that 2700K is the color of a lamp."""
+_MEMORY = r"""
+    (?<![\w.,$€£]) (?P<number>\d{1,4}(?:\.\d{1,2})?)(?P<scale>[KMGT])
+    (?=[ ](?:free|used|available|of[ ](?:RAM|memory|disk|swap|storage|free)|RAM|swap)\b)
+"""
+"""1.3G free."""
+_ATMOSPHERES = r"(?P<number>(?<![\w.,])\d{1,4}\.\d{1,3}|(?:\b(?:[Aa]t|to|of|pressure)[ ])\d{1,4})[ ]?atm(?![\w.]\w|\w)"
+_ACRES = r"""
+    (?<![\w.,])(?P<number>\d{1,4}\.\d{1,3})[ ]?ac\b (?:\.(?=[ ][a-z]|,))? (?![ ]?(?:power|current|volt|adapter|motor)|/)
+"""
 _ELECTRIC = lazy(r"\d ?(?:V|VAC|VDC|kV|Hz|kW)\b")
 """What shows that "15 A" has amps."""
 
@@ -77,6 +86,9 @@ RULES: tuple[Rule, ...] = (
         lambda match: f" per {UNITS[match['unit']][0] if match['unit'] in UNITS else match['unit']}",
         "/",
     ),
+    rule(_MEMORY, lambda match: f"{match['number']}{match['scale']}B", [rf"\d{scale} " for scale in "KMGT"]),
+    rule(_ATMOSPHERES, r"\g<number> atmospheres", ("atm", r"\datm")),
+    rule(_ACRES, r"\g<number> acres", ("ac", r"\dac")),
     rule(_AMPS, _amps, (" A ", " A,", " A.", " A;", " A)")),
 )
 """Run before units."""

@@ -324,7 +324,7 @@ RULES: tuple[Rule, ...] = (
     rule(_STONE, _stone, "digit st"),
     rule(_DEGREES, _degrees, ("°", "º", "degree", "degrees"), ignore_case=True),
     rule(
-        r"(?<!\w)(?:[2-6]G|[23]D)(?!\w)", lambda match: f"{numbers.cardinal(int(match[0][0]))} {match[0][1]}", "digit G"
+        r"(?<![\w.])(?:[2-6]G|[23]D)\b", lambda match: f"{numbers.cardinal(int(match[0][0]))} {match[0][1]}", "digit G"
     ),
     rule(_MEASURE, _measure, "digit unit"),
     rule(rf"(?<![\w/])(?:{alternatives(RATES)})(?![\w/])", lambda match: RATES[match[0]], first_words(RATES)),
