@@ -204,7 +204,8 @@ _PROSE = frozenset(
 )
 """Words that begin the rest of a sentence after a dash that is typed as two hyphens."""
 _TOOL = lazy(
-    r"\b(?:git|grep|sed|awk|pip|uvx?|docker|np[mx]|curl|ls|cargo|flags?|sudo|bash)\b|\b(?:run|pass|use|make|options?|commands?)[ ]--"
+    r"\b(?:git|grep|sed|awk|pip|uvx?|docker|np[mx]|curl|ls|cargo|flags?|sudo|bash)\b"
+    r"|\b(?:run|pass|use|make|options?|commands?)[ ]--"
 )
 """Words beside which these are options of a command: "run --with rich"."""
 _DASHED = r"""
