@@ -96,6 +96,17 @@ def _statistic(match: re.Match[str]) -> str:
     return f"{match['count']} {_STATISTICS[match['name']]}{'' if match['count'] == '1' else 's'}"
 
 
+_STITCHES = r"(?P<count>(?<![\w.])\d{1,3}(?:[ ]?\([\d, ]{1,30}\))?)[ ]?(?P<noun>sts?)\b\.?(?!\w)"
+"""84 (92, 100) sts."""
+_KNITTING = lazy(r"(?i)\b(?:sts|knit\w*|purl\w*|yarn|needles?|crochet\w*|rows?|cast (?:on|off))\b")
+
+
+def _stitches(match: re.Match[str]) -> str:
+    if not _KNITTING.search(match.string):
+        return match[0]
+    return f"{match['count']} stitch{'' if match['noun'] == 'st' else 'es'}"
+
+
 _PLACES = r"(?<![\w.,])(?P<count>\d{1,2})[ ]?(?P<kind>s\.[ ]?f|d\.[ ]?p)\b\.?(?!\w)(?P<end>(?=[ ][A-Z]|\s*$))?"
 """3 s.f., 2 d.p."""
 
@@ -128,6 +139,16 @@ RULES: tuple[Rule, ...] = (
         ("mag",),
     ),
     rule(_PLACES, _places, ("s.f", "d.p")),
+    rule(r"(?<![\w.])(?P<word>[Ff])ol\.(?=[ ]\d)", r"\g<word>olio", ("fol",)),
+    rule(r"(?<![\w-])[Gg]t-(?:gt-){0,5}(?=grand)", lambda match: match[0].replace("t-", "reat-"), ("gt",)),
+    rule(r"(?<![\w.])(?<!\d[ ])(?P<word>[Yy])r\.?(?=[ ](?:[1-9]|1[0-3])(?![\w.,]))", r"\g<word>ear", ("yr",)),
+    rule(r"(?<=\d)-?pt(?=[ ](?:drama|series|documentary|thriller|mini-?series|adaptation)\b)", " part", ("pt",)),
+    rule(_STITCHES, _stitches, ("st", "sts")),
+    rule(
+        r"(?<![\w.])Mon(?=[ ]at[ ](?:\d|noon|midday|half|quarter|one|two|three|four|five|six|seven|eight|nine|ten)\b)",
+        "Monday",
+        ("mon",),
+    ),
     rule(r"(?<![\w.])(?P<word>[Rr])efs\.(?=[ ](?:avail|on|upon|req|furn|prov))", r"\g<word>eferences", ("refs",)),
     rule(r"(?<![\w.])(?P<word>[Vv])is\.(?=[ ]\d)", r"\g<word>isibility", ("vis",)),
     rule(r"(?<![\w.])(?P<word>[Mm])i\.(?=[ ](?:marker|post)s?\b)", r"\g<word>ile", ("mi",)),

@@ -14,7 +14,9 @@ NOT_NOUNS = (
 )
 SIZE_WORDS = "long|high|tall|wide|deep|thick|old|apart|off|down|up|north|south|east|west"
 _ARTICLE = lazy(r"(?<!\w)[Aa]n?[ ]$")
-_DETERMINER = lazy(r"(?:\b(?:an?|the|its|their|my|your|his|her|our|this|that|new)|'s)[ ]$", re.IGNORECASE)
+_DETERMINER = lazy(
+    r"(?:\b(?:an?|the|its|their|my|your|his|her|our|this|that|new|each|every|per)|'s)[ ]$", re.IGNORECASE
+)
 _NOUN = lazy(rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS})\b)(?:[a-z]{{3}}|[A-Z][\w-])")
 _THE_NOUN = lazy(rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS}|lost|left|extra|total|worth|run|\w+ed)\b)[a-z]{{3}}")
 """What a measure without a space describes after "the": "the 1.2kg chicken"."""

@@ -156,6 +156,10 @@ def _errors(match: re.Match[str]) -> str:
     return f"{numbers.grouped(match['first'])}{link}{numbers.grouped(match['last'])}"
 
 
+def _sort_code(match: re.Match[str]) -> str:
+    return match["before"] + ", ".join(numbers.digits(pair) for pair in match["digits"].split("-"))
+
+
 def _dashed_number(match: re.Match[str]) -> str:
     groups = ", ".join(map(numbers.digits, match["digits"].split("-")))
     return f"{match['label']}{' number ' if match['cue'] else ''}{groups}"
@@ -229,7 +233,11 @@ def _a_status(match: re.Match[str]) -> str:
     return match["article"] + numbers.grouped(match["number"]) if _WEB_HINT.search(match.string) else match[0]
 
 
+_SORT_CODE = r"(?P<before>\b[Ss]ort[ ]code(?:[ ]is|:)?[ ])(?P<digits>\d\d-\d\d-\d\d)(?![\w-])"
+"""The sort code of a British bank: 20-45-09."""
+
 RULES: tuple[Rule, ...] = (
+    rule(_SORT_CODE, _sort_code, ("sort",)),
     rule(
         r"(?i:\b(?P<label>runways?|rwy)\.?)[ ](?P<number>[0-3]?\d)(?P<side>[LRC])(?!\w)",
         lambda match: f"runway {' '.join(numbers.digits(match['number']).split())} {_SIDES[match['side']]}",

@@ -30,6 +30,7 @@ _PER = {
     "item": "item",
     "each": "each",
     "lb": "pound",
+    "yd": "yard",
     "kg": "kilogram",
     "oz": "ounce",
     "gal": "gallon",

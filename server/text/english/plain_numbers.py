@@ -204,9 +204,10 @@ EARLY: tuple[Rule, ...] = (
         r"\dk",
     ),
     rule(
-        r"(?<=\b[Rr][au]n[ ])(?P<number>\d{1,2})k(?=[.,;:!?]|[ ](?:in|at|on|this|last|today|yesterday|for|with)\b|$)",
-        lambda match: f"{numbers.cardinal(int(match['number']))} K",
-        r"\dk",
+        r"(?<=\b[Rr][au]n[ ])(?P<number>\d{1,2}(?:\.\d)?)[kK]"
+        r"(?=[.,;:!?]|[ ](?:in|at|on|this|last|today|yesterday|for|with)\b|$)",
+        lambda match: f"{numbers.number(match['number'])} K",
+        (r"\dk", r"\dK"),
     ),
     rule(_RACE, _race, r"\dk"),
     rule(_MILLIONS, lambda match: f"{numbers.number(match['number'])} million", "digit h"),

@@ -31,6 +31,8 @@ _NAMED = r"""
     (?<!\w) (?P<name>Levi's|Levis|Formula|Fahrenheit|Peugeot|Kawasaki|Ferrari|Boeing|Ducati|B&W)[ ]
     (?P<number>\d{3})(?P<plural>s)? (?![\w%]|[.,]\d)
 """
+_JETS = r"(?<![\w.\-])(?P<name>7\d7)-(?P<variant>[1-9]00)s(?![\w'])"
+"""737-800s."""
 _PLURAL = r"(?<![\w.,$€£\-])(?P<number>7\d7|501|911)s(?![\w'])"
 """747s, 501s, 911s: not seconds."""
 
@@ -85,6 +87,7 @@ def _named(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(_JETS, lambda match: f"{_grouped(match['name'])} {numbers.cardinal(int(match['variant']))}s", r"\d-\d"),
     rule(_CARD, _card, {name.lower() for name in _CARDS.split()}),
     rule(_CORE, _core, "letter digit"),
     rule(_STACKED, lambda match: f"{_grouped(match['number'])} X three D", "X3D"),

@@ -273,6 +273,11 @@ RULES: tuple[Rule, ...] = (
         lambda match: match["before"] + numbers.cardinal(value(match["roman"])),
         "roman",
     ),
+    rule(
+        r"(?<=\b[Ss]eries[ ])(?:I{2,3}|IV|VI{1,3})(?![\w'])",  # not X, as in Xbox Series X
+        lambda match: numbers.cardinal(value(match[0])),
+        ("series",),
+    ),
     rule(_CASE, lambda match: match["word"] + numbers.cardinal(value(match["roman"])), "roman"),
     rule(_CENTURY, lambda match: numbers.ordinal(value(match["roman"])), "roman"),
     rule(_OTHER, _other, "roman"),

@@ -46,7 +46,8 @@ _MIXED_RANGE = rf"""
 _OCLOCK = r"(?<![\w.:,])(?P<hour>\d{1,2})[ ]?o['’ ]?[ ]?clock\b"
 _DOTTED_TIME = r"(?:1[0-2]|0?[1-9])\.[0-5]\d"
 _DOTTED_RANGE = rf"""
-    (?<![\w.:,$£€/\-]) (?P<start>{_DOTTED_TIME}) (?P<first>[ ]?[ap]m)? [ ]?[-–][ ]? (?={_DOTTED_TIME}[ ]?[ap]m)
+    (?<![\w.:,$£€/\-]) (?P<start>{_DOTTED_TIME}) (?P<first>[ ]?[ap]m)? [ ]?[-–][ ]?
+    (?=(?:{_DOTTED_TIME}|1[0-2]|[1-9])[ ]?[ap]m)
 """
 """The first time of 5.30-6.45pm."""
 _DOTTED_BEFORE = r"""

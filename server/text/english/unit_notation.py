@@ -6,7 +6,7 @@ import re
 
 from server.text.english import numbers
 from server.text.english.rules import Rule, rule
-from server.text.english.unit_words import UNITS
+from server.text.english.unit_words import PER, UNITS
 from server.text.patterns import lazy
 
 _AND_MORE = rf"""
@@ -30,7 +30,9 @@ _AMPS = r"(?<=\d)[ ]A(?=[ ](?:max|min|total|fuse|circuit|at|from)\b|[,;)]|\.?\s*
 _JEWEL = lazy(r"(?i)\b(?:rings?|stones?|cut|karat|gold|diamonds?|gems?|sapphires?|rub(?:y|ies)|emeralds?|earrings?)\b")
 """What shows that ct are carats, and not a count."""
 _LAMP = r"(?:(?<=[ (][1-9]\d00)|(?<=^[1-9]\d00))K(?!\w)"
-_LIGHT = lazy(r"\b(?:LEDs?|bulbs?|lights?|lighting|lumens?|lamps?|daylight|color temperature)\b")
+_LIGHT = lazy(
+    r"\b(?:LEDs?|bulbs?|lights?|lighting|lumens?|lamps?|daylight|colou?r temperature|[Ww]hite balance|tungsten|flash)\b"
+)
 """What shows that 2700K is the color of a lamp."""
 _MEMORY = r"""
     (?<![\w.,$€£]) (?P<number>\d{1,4}(?:\.\d{1,2})?)(?P<scale>[KMGT])
@@ -39,7 +41,8 @@ _MEMORY = r"""
 """1.3G free."""
 _ATMOSPHERES = r"(?P<number>(?<![\w.,])\d{1,4}\.\d{1,3}|(?:\b(?:[Aa]t|to|of|pressure)[ ])\d{1,4})[ ]?atm(?![\w.]\w|\w)"
 _ACRES = r"""
-    (?<![\w.,])(?P<number>\d{1,4}\.\d{1,3})[ ]?ac\b (?:\.(?=[ ][a-z]|,))? (?![ ]?(?:power|current|volt|adapter|motor)|/)
+    (?<![\w.,])(?P<number>\d{1,4}\.\d{1,3}|\d{1,4}(?=[ ]ac\.[ ](?:and|of|in|near|with|on)\b))[ ]?ac\b
+    (?:\.(?=[ ][a-z]|,))? (?![ ]?(?:power|current|volt|adapter|motor)|/)
 """
 _ELECTRIC = lazy(r"\d ?(?:V|VAC|VDC|kV|Hz|kW)\b")
 """What shows that "15 A" has amps."""
@@ -73,7 +76,32 @@ def _nautical(match: re.Match[str]) -> str:
     return " nautical miles" if _AT_SEA.search(match.string) else match[0]
 
 
+_WIND = r"(?P<cue>\b[Ww]inds?[ ](?:from[ ])?)(?P<from>[0-3]\d0)/(?P<speed>\d{1,3})(?=[ ]?(?:kts?|knots|G\d))"
+"""Wind 240/15kt."""
+_DEEP_TIME = lazy(
+    r"\b(?:ago|form(?:ed|ation)|fossils?|crater|rocks?|extinct\w*|epoch|Cretaceous|Jurassic|Earth|sediments?|strata)\b"
+)
+"""Words beside which 66 Ma are millions of years."""
+
+
+def _ago(match: re.Match[str]) -> str:
+    return " million years ago" if _DEEP_TIME.search(match.string) else match[0]
+
+
 RULES: tuple[Rule, ...] = (
+    rule(
+        _WIND,
+        lambda match: f"{match['cue']}{' '.join(match['from'])} at {match['speed']}",
+        r"\d/\d",
+    ),
+    rule(r"(?<=\d)[ ]?Ma(?![\w.'])(?:[ ]ago)?", _ago, ("ma", r"\dMa")),
+    rule(r"(?<=\d\d\d)[ ]?°[ ]?T(?!\w)", " degrees true", "°"),
+    rule(r"(?<=\d[ ])[x×](?=[ ]\d{0,2}[½¼¾⅓⅔⅛⅜⅝⅞])", "by", ("x", "×")),
+    rule(
+        r"(?<=\d[kKM])/(?P<per>min|sec|s|hr|h|day|wk|week|mo|month|yr|year)(?!\w)",
+        lambda match: f" per {PER[match['per']]}",
+        ("k/", "K/", "M/"),
+    ),
     rule(r"(?<!\.\d)(?<=\d)[ ]?ct\b\.?(?=\)|[ ](?:box|pack|bag)|,)", _count, ("ct",)),
     rule(_LAMP, _lamp, r"\dK"),
     rule(_MILLIBARS, _millibars, ("mb", r"\dmb")),

@@ -97,7 +97,7 @@ _VIDEO = r"""
 _PERIODS = {"d": ("day", "days"), "w": ("week", "weeks"), "y": ("year", "years")}
 _TIMES = frozenset(("second", "minute", "hour"))
 _NUMBERED_PLACE = lazy(
-    r"(?<!\w)(?:exit|room|gate|apt|apartment|suite|seat|unit|flat|bus|route|highway)[ ]$",
+    r"(?<!\w)(?:exit|room|gate|apt|apartment|suite|seat|unit|flat|bus|route|highway|class|form|year|team|group)[ ]$",
     re.IGNORECASE,
 )
 """Places whose numbers may end with a letter: "Exit 27B" is no amount."""
