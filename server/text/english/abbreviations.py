@@ -106,7 +106,7 @@ _AGES = (
 _NUMBER_OF = r"""
     \b (?P<noun>batch|model|order|phone|serial|part|case|item|unit|tracking|account|ref|reference|confirmation|policy
     |license|licence|passport|invoice|booking|flight|room|member|registration|contact|mobile|ticket|docket|customer|employee)
-    [ ]no\b\. (?=[ ](?:[A-Z]{0,4}-?\d|ending|is|was|for|and|on|below|above|or)|:)
+    [ ]no\b\. (?=[ ](?:[A-Z]{0,4}-?\d|(?-i:ending|is|was|for|and|on|below|above|or)\b)|:)
 """
 _NEAR = r"""
     (?<!\w) nr\.?

@@ -96,13 +96,15 @@ def _statistic(match: re.Match[str]) -> str:
     return f"{match['count']} {_STATISTICS[match['name']]}{'' if match['count'] == '1' else 's'}"
 
 
-_STITCHES = r"(?P<count>(?<![\w.])\d{1,3}(?:[ ]?\([\d, ]{1,30}\))?)[ ]?(?P<noun>sts?)\b\.?(?!\w)"
+_STITCHES = (
+    r"(?P<count>(?<![\w.])\d{1,3}(?:[ ]?\([\d, ]{1,30}\))?)[ ]?(?P<noun>sts?)\b(?:\.(?=[ ][a-z]|,))?(?!\w|[ ]\d)"
+)
 """84 (92, 100) sts."""
 _KNITTING = lazy(r"(?i)\b(?:sts|knit\w*|purl\w*|yarn|needles?|crochet\w*|rows?|cast (?:on|off))\b")
 
 
 def _stitches(match: re.Match[str]) -> str:
-    if not _KNITTING.search(match.string):
+    if not _KNITTING.search(match.string) or (match["noun"] == "st" and match["count"] != "1"):
         return match[0]
     return f"{match['count']} stitch{'' if match['noun'] == 'st' else 'es'}"
 
@@ -126,7 +128,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"\b(?P<years>(?:yrs?\.?|years'?)[ ](?:of[ ])?)exp\b(?!\w)\.?", r"\g<years>experience", ("exp",)),
     rule(r"\b(?P<by>(?:on|[Uu]pon|by|per)[ ])req\.", r"\g<by>request", ("req",)),
     rule(r"(?<=\bcar[ ])gar\.", "garage", ("gar",)),
-    rule(r"(?<=\bnpm[ ])ci(?![\w.])", "C I", ("npm",)),
+    rule(r"(?<=\bnpm[ ])ci(?!\w|\.\w)", "C I", ("npm",)),
     rule(
         r"\b(?P<whose>(?:[Bb]ank|[Ss]chool|[Ss]ummer)[ ])hol(?P<many>s)?\b",
         lambda match: f"{match['whose']}holiday{match['many'] or ''}",
@@ -134,14 +136,14 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(r"(?<![\w.])(?P<word>[Pp])lat\.(?=[ ]\d{1,2}(?!\w))", r"\g<word>latform", ("plat",)),
     rule(
-        r"(?P<kind>\b(?:apparent|absolute|visual|limiting)[ ])mag\b\.?|(?<![\w.])mag\.(?=[ ][-−+]?\d)",
+        r"(?P<kind>\b(?:apparent|absolute|visual|limiting)[ ])mag\b\.?|(?<![\w.])mag\.(?=[ ](?:[-−+]\d|\d{1,2}\.\d))",
         lambda match: f"{match['kind'] or ''}magnitude",
         ("mag",),
     ),
     rule(_PLACES, _places, ("s.f", "d.p")),
     rule(r"(?<![\w.])(?P<word>[Ff])ol\.(?=[ ]\d)", r"\g<word>olio", ("fol",)),
     rule(r"(?<![\w-])[Gg]t-(?:gt-){0,5}(?=grand)", lambda match: match[0].replace("t-", "reat-"), ("gt",)),
-    rule(r"(?<![\w.])(?<!\d[ ])(?P<word>[Yy])r\.?(?=[ ](?:[1-9]|1[0-3])(?![\w.,]))", r"\g<word>ear", ("yr",)),
+    rule(r"(?<![\w.])(?<!\b[Nn]ew[ ])Yr\.?(?=[ ](?:[1-9]|1[0-3])(?![\w.,]))", "Year", ("yr",)),
     rule(r"(?<=\d)-?pt(?=[ ](?:drama|series|documentary|thriller|mini-?series|adaptation)\b)", " part", ("pt",)),
     rule(_STITCHES, _stitches, ("st", "sts")),
     rule(

@@ -14,11 +14,17 @@ NOT_NOUNS = (
 )
 SIZE_WORDS = "long|high|tall|wide|deep|thick|old|apart|off|down|up|north|south|east|west"
 _ARTICLE = lazy(r"(?<!\w)[Aa]n?[ ]$")
-_DETERMINER = lazy(
-    r"(?:\b(?:an?|the|its|their|my|your|his|her|our|this|that|new|each|every|per)|'s)[ ]$", re.IGNORECASE
-)
+_DETERMINER = lazy(r"(?:\b(?:an?|the|its|their|my|your|his|her|our|this|that|new)|'s)[ ]$", re.IGNORECASE)
+_POURED = lazy(r" |\d(?:m?[gl]|mL|[cd]l|oz|tsp|tbsp)$")
+"""What a measure of a substance ends with: "the 500g flour" has grams."""
 _NOUN = lazy(rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS})\b)(?:[a-z]{{3}}|[A-Z][\w-])")
-_THE_NOUN = lazy(rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS}|lost|left|extra|total|worth|run|\w+ed)\b)[a-z]{{3}}")
+_NOT_THE_NOUN = (
+    "across|again|alone|along|also|are|back|behind|between|beyond|came|can|comes?|costs?|could|counts?|did|does|during|"
+    "equals|extra|feels?|felt|first|further|gets?|goes|had|has|have|helps?|includes|just|lasts?|left|like|lost|makes?|may|"
+    "means?|might|must|myself|not|only|over|remaining|run|seem(?:s|ed)?|she|should|starts?|takes?|there|they|this|through|"
+    "today|together|tomorrow|tonight|took|total|towards?|under|went|who|will|within|without|worth|would|yesterday|you"
+)
+_THE_NOUN = lazy(rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS}|{_NOT_THE_NOUN}|\w+(?:ed|ly))\b)[a-z]{{3}}")
 """What a measure without a space describes after "the": "the 1.2kg chicken"."""
 _KINDS = (
     "external|internal|portable|hard|flash|thumb|USB|SD|micro|memory|lithium|lead[ -]acid|car|garden|extension|power"
@@ -34,7 +40,7 @@ _THINGS = (
     "|packages?|panels?|pills?|pipes?|pistols?|planks?|plates?|poles?|pots?|processors?|races?|radius|relays?|rifles?|rolls?"
     "|roasts?|ropes?|runs?|sacks?|screens?|screws?|sharks?|sidewalks?|subs?|skillets?|snakes?|sockets?|sprints?|steaks?|sticks?"
     "|SSDs?|HDDs?|tablets?|tanks?|tins?|trailers?|treks?|trees?|trucks?|tubes?|tubs?|turbos?|turkeys?|TVs?|V(?:6|8|10|12)|M(?:ax|AX)"
-    "|vials?|vinyl|walks?|walls?|waves?|winds?|wires?|wrench(?:es)?|yachts?|zones?"
+    "|servings?|portions?|balls?|vials?|vinyl|walks?|walls?|waves?|winds?|wires?|wrench(?:es)?|yachts?|zones?"
 )
 """Things that a measure describes also without an article. None is a substance: "250 ml water" has milliliters."""
 _THING = lazy(rf"[ ](?:(?:{_KINDS})[ ])?(?:{_THINGS})(?!\w|'\w)")
@@ -114,7 +120,7 @@ def measure(text: str, start: int, end: int, unit: str = "") -> bool:
             return True
         determined = _DETERMINER.search(text, max(0, start - 8), start)
         return (_AFTER_THE_TIME if determined else _AFTER_TIME).match(text, end) is not None
-    if " " not in text[start:end] and _DETERMINER.search(text, max(0, start - 8), start):
+    if not _POURED.search(text, start, end) and _DETERMINER.search(text, max(0, start - 8), start):
         return (_THE_NOUN.match(text, end) or _THING.match(text, end)) is not None
     return _THING.match(text, end) is not None
 

@@ -57,6 +57,7 @@ _READY_AFTER = lazy(r" (?:ready|checks?|tests?|pods?|replicas?|passed|done|compl
 _RHYTHMS = frozenset("2/2 2/4 3/4 4/4 5/4 6/4 7/4 3/8 5/8 6/8 7/8 9/8 12/8".split())
 _RHYTHM_AFTER = lazy(r" (?:time|met(?:er|re)|signature|rhythm|groove)\b(?! of\b)")
 _TEMPO = lazy(r"\b(?:BPM|bpm|beats per minute)\b")
+_TEMPO_AFTER = lazy(r"[,;:.)]|$| (?:at|and|with|\()")
 _RHYTHM_BEFORE = lazy(r"^$|\b(?:[Ii]n|[Aa]|[Aa]n|[Tt]he|[Ff]rom|[Tt]o) $")
 _LAW_BEFORE = lazy(r"\b(?:Regulation|Directive|Decision|Case|Rule)(?: \((?:EU|EC|EEC)\))?(?: No\.?)? $")
 
@@ -134,7 +135,7 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
     counted = _COUNTED_BEFORE.search(before)
     if counted and top <= bottom and (counted["certain"] or not _OF.match(after)):
         return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
-    musical = _RHYTHM_AFTER.match(after) or (_TEMPO.search(match.string) and not _OF.match(after))
+    musical = _RHYTHM_AFTER.match(after) or (_TEMPO.search(match.string) and _TEMPO_AFTER.match(after))
     if f"{top}/{bottom}" in _RHYTHMS and musical and _RHYTHM_BEFORE.search(before):
         return f"{numbers.cardinal(top)} {numbers.cardinal(bottom)}"
     if top == bottom and _READY_AFTER.match(after):

@@ -119,7 +119,7 @@ EARLY: tuple[Rule, ...] = (
     ),
     rule(_CODES, _codes, "letter digit"),
     rule(
-        r"(?<![\w.,/$:\-])(?P<runs>\d{1,3})[-–](?P<wickets>\d)(?=[ ](?:at|before|by)[ ](?:lunch|tea|stumps)\b)",
+        r"(?<![\w.,/$:\-])(?P<runs>\d{2,3})[-–](?P<wickets>\d)(?=[ ](?:at|before|by)[ ](?:lunch|tea|stumps)\b)",
         r"\g<runs> for \g<wickets>",
         ("lunch", "tea", "stumps"),
     ),

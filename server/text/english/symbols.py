@@ -195,12 +195,20 @@ def _chord(match: re.Match[str]) -> str:
 
 _FOOTNOTE = r"(?P<word>\b[a-z]{4,20}[.,;:!?]?)(?P<number>[¹²³⁴-⁹]{1,2})(?=[\s.,;:!?)]|$)"
 """The study¹ was retracted."""
-_POWERED = lazy(r"(?:met(?:er|re)s?|feet|foot|inch(?:es)?|miles?|yards?|seconds?)$")
+_POWERED = lazy(
+    r"(?:met(?:er|re)s?|feet|foot|inch(?:es)?|miles?|yards?|seconds?|acres?|pixels?|widths?|heights?|lengths?|depths?|sides?"
+    r"|edges?|radius|diameter|distance|speed|velocity|error|mass|light|time|sigma|chi|beta|delta|alpha|theta"
+    r"|(?:sin|cos|tan)h)$"
+)
+"""Words that may have an exponent."""
 
 
 def _footnote(match: re.Match[str]) -> str:
-    """Return the word before a footnote mark; "meters²" is none."""
-    return match[0] if _POWERED.search(match["word"]) else match["word"]
+    """Return the word before a footnote mark. The mark of "radius²", or in an equation, is an exponent."""
+    if _POWERED.search(match["word"]) or "=" in match.string:
+        power = {"²": " squared", "³": " cubed"}.get(match["number"])
+        return f"{match['word']}{power}" if power else match[0]
+    return match["word"]
 
 
 FIRST: tuple[Rule, ...] = (

@@ -35,14 +35,20 @@ _LIGHT = lazy(
 )
 """What shows that 2700K is the color of a lamp."""
 _MEMORY = r"""
-    (?<![\w.,$€£]) (?P<number>\d{1,4}(?:\.\d{1,2})?)(?P<scale>[KMGT])
-    (?=[ ](?:free|used|available|of[ ](?:RAM|memory|disk|swap|storage|free)|RAM|swap)\b)
+    (?<![\w.,$€£]) (?![2-6]G[ ](?:free|used|available)\b) (?P<number>\d{1,4}(?:\.\d{1,2})?)
+    (?P<scale> [GT](?=[ ](?:free|used|available)\b)
+      | [KMGT](?=[ ](?:of[ ](?:RAM|memory|disk|swap|storage)|RAM|swap)\b) )
 """
 """1.3G free."""
-_ATMOSPHERES = r"(?P<number>(?<![\w.,])\d{1,4}\.\d{1,3}|(?:\b(?:[Aa]t|to|of|pressure)[ ])\d{1,4})[ ]?atm(?![\w.]\w|\w)"
+_ATMOSPHERES = r"""
+    (?P<number> (?<![\w.,])\d{1,4}\.\d{1,3}
+      | \b(?:[Pp]ressures?[ ](?:of|at|is|was|to)|pressuri[sz]ed[ ]to)[ ]\d{1,4} )
+    [ ]?atm (?![\w.]\w|\w)
+"""
+"""2.5 atm, a pressure of 5 atm."""
 _ACRES = r"""
     (?<![\w.,])(?P<number>\d{1,4}\.\d{1,3}|\d{1,4}(?=[ ]ac\.[ ](?:and|of|in|near|with|on)\b))[ ]?ac\b
-    (?:\.(?=[ ][a-z]|,))? (?![ ]?(?:power|current|volt|adapter|motor)|/)
+    (?:\.(?=[ ][a-z]|,))? (?![ ]?(?:power|current|volt|adapter|motor|charg|and[ ]\d+[ ]?V)|/)
 """
 _ELECTRIC = lazy(r"\d ?(?:V|VAC|VDC|kV|Hz|kW)\b")
 """What shows that "15 A" has amps."""
@@ -79,7 +85,7 @@ def _nautical(match: re.Match[str]) -> str:
 _WIND = r"(?P<cue>\b[Ww]inds?[ ](?:from[ ])?)(?P<from>[0-3]\d0)/(?P<speed>\d{1,3})(?=[ ]?(?:kts?|knots|G\d))"
 """Wind 240/15kt."""
 _DEEP_TIME = lazy(
-    r"\b(?:ago|form(?:ed|ation)|fossils?|crater|rocks?|extinct\w*|epoch|Cretaceous|Jurassic|Earth|sediments?|strata)\b"
+    r"\bMa ago\b|\b(?:fossils?|crater|extinct\w*|epoch|Cretaceous|Jurassic|sediments?|strata|formation)\b"
 )
 """Words beside which 66 Ma are millions of years."""
 
@@ -94,9 +100,14 @@ RULES: tuple[Rule, ...] = (
         lambda match: f"{match['cue']}{' '.join(match['from'])} at {match['speed']}",
         r"\d/\d",
     ),
-    rule(r"(?<=\d)[ ]?Ma(?![\w.'])(?:[ ]ago)?", _ago, ("ma", r"\dMa")),
-    rule(r"(?<=\d\d\d)[ ]?°[ ]?T(?!\w)", " degrees true", "°"),
-    rule(r"(?<=\d[ ])[x×](?=[ ]\d{0,2}[½¼¾⅓⅔⅛⅜⅝⅞])", "by", ("x", "×")),
+    rule(r"(?<=\d)(?<!\b[12]\d\d\d)[ ]?Ma(?!\w|\.\w|')(?:[ ]ago)?", _ago, ("ma", r"\dMa")),
+    rule(
+        r"(?<=\d)[ ]?reqs?/(?P<per>s|sec|min|h|hr|hour|day)(?!\w)",
+        lambda match: f" requests per {PER[match['per']]}",
+        ("req", "reqs"),
+    ),
+    rule(r"(?<=\d\d\d)[ ]?°[ ]?T(?![\w-])", " degrees true", "°"),
+    rule(r"(?<=\d[ ])x(?=[ ]\d{0,2}[½¼¾⅓⅔⅛⅜⅝⅞](?:[\"″']|[ ]?(?:in|inch|inches|ft|mm|cm)\b))", "by", ("x",)),
     rule(
         r"(?<=\d[kKM])/(?P<per>min|sec|s|hr|h|day|wk|week|mo|month|yr|year)(?!\w)",
         lambda match: f" per {PER[match['per']]}",

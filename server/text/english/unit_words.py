@@ -21,7 +21,7 @@ fl. oz. fluid ounce|fl oz fluid ounce|sq. ft. square foot|pcs piece|pc piece|pts
 ly light year|rpm revolution per minute|RPM revolution per minute|bpm beat per minute|BPM beat per minute
 wpm word per minute|fps frame per second|FPS frame per second|mol mole|kB/s kilobyte per second|ct carat
 cwt hundredweight|mmol millimole|µmol micromole|μmol micromole|nmol nanomole|pmol picomole|mEq milliequivalent
-mK millikelvin|µK microkelvin|μK microkelvin|req request|reqs request
+mK millikelvin|µK microkelvin|μK microkelvin
 parsec parsec|kpc kiloparsec|Mpc megaparsec|Gpc gigaparsec|kts knot|ov over|ovs over|nmi nautical mile|nits nit
 bd bed|ba bath|BR bedroom|BA bath|MIN minute|MINS minute|HR hour|HRS hour
 """
