@@ -80,11 +80,11 @@ class Talker(Protocol):
         expects_request: whether a request will soon be admitted, for which the step may wait.
         """
 
-    def step(self, paused: Collection[int], meanwhile: Callable[[], bool] = no_other_work) -> StepOutput:
+    def step(self, paused: Collection[int], other_work: Callable[[], bool] = no_other_work) -> StepOutput:
         """Run one step: prefill continues, and every other stream that is not in ``paused`` makes one frame.
 
         The output may be that of an earlier step, so a paused stream still gets up to ``FRAMES_IN_FLIGHT`` frames.
 
-        meanwhile: does a little other work, and returns whether there was any. A talker may call it, from any thread,
-        while a GPU computes. It raises nothing.
+        other_work: does a little other work, and returns whether there was any. It raises nothing. A talker may call it
+        while a GPU computes, from any thread.
         """

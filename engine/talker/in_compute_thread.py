@@ -41,6 +41,6 @@ class ComputeThreadTalker:
         """Return the seconds until the next step should start."""
         return self._talker.step_due_in(expects_request)
 
-    def step(self, paused: Collection[int], meanwhile: Callable[[], bool] = no_other_work) -> StepOutput:
+    def step(self, paused: Collection[int], other_work: Callable[[], bool] = no_other_work) -> StepOutput:
         """Run one step."""
-        return self._compute.run(self._talker.step, paused, meanwhile)
+        return self._compute.run(self._talker.step, paused, other_work)

@@ -32,7 +32,7 @@ def launch(self, rows, codes):
     return _launch(self, rows, codes)
 
 
-def step(self, paused, meanwhile=no_other_work):
+def step(self, paused, other_work=no_other_work):
     if broken("talker"):
         raise RuntimeError("the talker is broken for a test")
     return _step(self, paused)

@@ -30,8 +30,8 @@ def cpu_load():
 @pytest.mark.parametrize(
     ("records", "streams", "size", "window", "capacity", "every", "spin"),
     [
-        pytest.param(500_000, 8, 0, 64, 1 << 20, 1000, 0, id="credit runs out"),
-        pytest.param(30_000, 1, 0, 1, 1 << 20, 1000, 200e-6, id="each record waits for one wakeup"),
+        pytest.param(900_000, 8, 0, 64, 1 << 20, 1000, 0, id="credit runs out"),
+        pytest.param(60_000, 1, 0, 1, 1 << 20, 1000, 200e-6, id="each record waits for one wakeup"),
         pytest.param(60_000, 4, 100, 1 << 20, 512, 500, 0, id="ring runs full"),
         pytest.param(4_000, 3, 5_000, 16, 1 << 12, 50, 0, id="payloads larger than the ring"),
     ],

@@ -88,7 +88,7 @@ class Talker:
         self.expected.append(expects_request())
         return 0.0
 
-    def step(self, blocked, meanwhile):
+    def step(self, blocked, other_work):
         self.launched.append(list(self._streams))
         ended, self._streams = self._streams, []
         return StepOutput([], np.zeros((0, 16), np.int16), [(stream, FinishReason.STOP) for stream in ended])
@@ -157,9 +157,9 @@ def test_more_requests_are_parsed_after_a_long_step(monkeypatch):
     monkeypatch.setattr("engine.talker.stage.time", SimpleNamespace(monotonic=lambda: clock.now))
 
     class Slow(Talker):
-        def step(self, blocked, meanwhile):
+        def step(self, blocked, other_work):
             clock.now += 1.0
-            return super().step(blocked, meanwhile)
+            return super().step(blocked, other_work)
 
         def admit(self, stream, prompt, sampling, *, text_open):
             self._streams.append(stream)
@@ -185,10 +185,10 @@ class Parsing(Talker):
     def cancel(self, stream):
         self.cancelled.append((stream, len(self.launched)))
 
-    def step(self, blocked, meanwhile):
-        while not self.launched and meanwhile():
+    def step(self, blocked, other_work):
+        while not self.launched and other_work():
             pass
-        return super().step(blocked, meanwhile)
+        return super().step(blocked, other_work)
 
 
 def test_requests_are_parsed_while_a_step_runs_and_join_the_next_one():

@@ -53,7 +53,7 @@ class ScriptedTalker:
     def step_due_in(self, expects_request):
         return self.due_first.popleft() if self.due_first else self.due_in
 
-    def step(self, blocked, meanwhile):
+    def step(self, blocked, other_work):
         if self.steps and self.steps.popleft() == "fail":
             raise RuntimeError("the device is broken")
         ending, self.streams = self.streams, []
@@ -160,6 +160,13 @@ def test_a_step_begins_when_it_is_due_although_nothing_arrives(talker_stage):
     client.open(1, request())
     assert frames.terminals(1)[1].kind is Kind.END
     assert not talker.due_first
+
+
+def test_an_idle_stage_ends_when_its_client_disconnects(talker_stage):
+    _, requests, thread, _ = talker_stage
+    requests.close()
+    thread.join(TIMEOUT)
+    assert not thread.is_alive()
 
 
 def test_a_probe_passes_through_an_idle_stage(talker_stage):

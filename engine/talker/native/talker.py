@@ -104,7 +104,7 @@ class NativeTalker:
         return 0.0
 
     @torch.inference_mode()
-    def step(self, paused: Collection[int], meanwhile: Callable[[], bool] = no_other_work) -> StepOutput:
+    def step(self, paused: Collection[int], other_work: Callable[[], bool] = no_other_work) -> StepOutput:
         """Run one step: prefill continues, and every other stream that is not in ``paused`` makes one frame."""
         decoding = [each for each in self._utterances.values() if self._can_decode(each, paused)]
         prefilled, states = self._prefill(budget=self._chunk)

@@ -151,10 +151,10 @@ class VllmTalker:
         first_codes = (in_flight.prefill & in_flight.samples).any()
         return self._scheduler.utterances <= _FEW and self.free_slots > 0 and not first_codes
 
-    def step(self, paused: Collection[int], meanwhile: Callable[[], bool] = no_other_work) -> StepOutput:
+    def step(self, paused: Collection[int], other_work: Callable[[], bool] = no_other_work) -> StepOutput:
         """Start a step: prefill continues, and every other stream that is not in ``paused`` makes one frame.
 
-        Returns the output of the step before it, and calls ``meanwhile`` until that one has ended.
+        Returns the output of the step before it, and calls ``other_work`` while that one runs.
         """
         called = time.monotonic()
         waited, self._waits_until = self._waits_until is not None, None
@@ -170,7 +170,7 @@ class VllmTalker:
                 return _NOTHING
             earlier, pending = self._in_flight.popleft()
             late = pending.done
-            while not pending.done and meanwhile():
+            while not pending.done and other_work():
                 pass
             collected = pending.collect()
             if batch is not None:

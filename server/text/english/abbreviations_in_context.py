@@ -109,11 +109,11 @@ def _stitches(match: re.Match[str]) -> str:
     return f"{match['count']} stitch{'' if match['noun'] == 'st' else 'es'}"
 
 
-_PLACES = r"(?<![\w.,])(?P<count>\d{1,2})[ ]?(?P<kind>s\.[ ]?f|d\.[ ]?p)\b\.?(?!\w)(?P<end>(?=[ ][A-Z]|\s*$))?"
+_PRECISION = r"(?<![\w.,])(?P<count>\d{1,2})[ ]?(?P<kind>s\.[ ]?f|d\.[ ]?p)\b\.?(?!\w)(?P<end>(?=[ ][A-Z]|\s*$))?"
 """3 s.f., 2 d.p."""
 
 
-def _places(match: re.Match[str]) -> str:
+def _precision(match: re.Match[str]) -> str:
     noun = "significant figure" if match["kind"][0] == "s" else "decimal place"
     return f"{match['count']} {noun}{'' if match['count'] == '1' else 's'}{'' if match['end'] is None else '.'}"
 
@@ -128,7 +128,6 @@ RULES: tuple[Rule, ...] = (
     rule(r"\b(?P<years>(?:yrs?\.?|years'?)[ ](?:of[ ])?)exp\b(?!\w)\.?", r"\g<years>experience", ("exp",)),
     rule(r"\b(?P<by>(?:on|[Uu]pon|by|per)[ ])req\.", r"\g<by>request", ("req",)),
     rule(r"(?<=\bcar[ ])gar\.", "garage", ("gar",)),
-    rule(r"(?<=\bnpm[ ])ci(?!\w|\.\w)", "C I", ("npm",)),
     rule(
         r"\b(?P<whose>(?:[Bb]ank|[Ss]chool|[Ss]ummer)[ ])hol(?P<many>s)?\b",
         lambda match: f"{match['whose']}holiday{match['many'] or ''}",
@@ -140,17 +139,12 @@ RULES: tuple[Rule, ...] = (
         lambda match: f"{match['kind'] or ''}magnitude",
         ("mag",),
     ),
-    rule(_PLACES, _places, ("s.f", "d.p")),
+    rule(_PRECISION, _precision, ("s.f", "d.p")),
     rule(r"(?<![\w.])(?P<word>[Ff])ol\.(?=[ ]\d)", r"\g<word>olio", ("fol",)),
     rule(r"(?<![\w-])[Gg]t-(?:gt-){0,5}(?=grand)", lambda match: match[0].replace("t-", "reat-"), ("gt",)),
     rule(r"(?<![\w.])(?<!\b[Nn]ew[ ])Yr\.?(?=[ ](?:[1-9]|1[0-3])(?![\w.,]))", "Year", ("yr",)),
     rule(r"(?<=\d)-?pt(?=[ ](?:drama|series|documentary|thriller|mini-?series|adaptation)\b)", " part", ("pt",)),
     rule(_STITCHES, _stitches, ("st", "sts")),
-    rule(
-        r"(?<![\w.])Mon(?=[ ]at[ ](?:\d|noon|midday|half|quarter|one|two|three|four|five|six|seven|eight|nine|ten)\b)",
-        "Monday",
-        ("mon",),
-    ),
     rule(r"(?<![\w.])(?P<word>[Rr])efs\.(?=[ ](?:avail|on|upon|req|furn|prov))", r"\g<word>eferences", ("refs",)),
     rule(r"(?<![\w.])(?P<word>[Vv])is\.(?=[ ]\d)", r"\g<word>isibility", ("vis",)),
     rule(r"(?<![\w.])(?P<word>[Mm])i\.(?=[ ](?:marker|post)s?\b)", r"\g<word>ile", ("mi",)),

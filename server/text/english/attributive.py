@@ -15,8 +15,8 @@ NOT_NOUNS = (
 SIZE_WORDS = "long|high|tall|wide|deep|thick|old|apart|off|down|up|north|south|east|west"
 _ARTICLE = lazy(r"(?<!\w)[Aa]n?[ ]$")
 _DETERMINER = lazy(r"(?:\b(?:an?|the|its|their|my|your|his|her|our|this|that|new)|'s)[ ]$", re.IGNORECASE)
-_POURED = lazy(r" |\d(?:m?[gl]|mL|[cd]l|oz|tsp|tbsp)$")
-"""What a measure of a substance ends with: "the 500g flour" has grams."""
+_STAYS_PLURAL = lazy(r" |\d(?:m?[gl]|mL|[cd]l|oz|tsp|tbsp)$")
+"""A measure that is plural after "the", because it has a space or is one of a substance: "the 500g flour"."""
 _NOUN = lazy(rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS})\b)(?:[a-z]{{3}}|[A-Z][\w-])")
 _NOT_THE_NOUN = (
     "across|again|alone|along|also|are|back|behind|between|beyond|came|can|comes?|costs?|could|counts?|did|does|during|"
@@ -25,7 +25,7 @@ _NOT_THE_NOUN = (
     "today|together|tomorrow|tonight|took|total|towards?|under|went|who|will|within|without|worth|would|yesterday|you"
 )
 _THE_NOUN = lazy(rf"[ ](?!(?:{NOT_NOUNS}|{SIZE_WORDS}|{_NOT_THE_NOUN}|\w+(?:ed|ly))\b)[a-z]{{3}}")
-"""What a measure without a space describes after "the": "the 1.2kg chicken"."""
+"""What another measure describes after "the": "the 1.2kg chicken"."""
 _KINDS = (
     "external|internal|portable|hard|flash|thumb|USB|SD|micro|memory|lithium|lead[ -]acid|car|garden|extension|power"
     "|water|gas|gaming|curved|charity|steel|plastic|cast[ -]iron|diesel|petrol|drill|speed|extended[ -]release|wall"
@@ -115,13 +115,13 @@ def measure(text: str, start: int, end: int, unit: str = "") -> bool:
         return False
     if after_article(text, start):
         return True
+    determined = _DETERMINER.search(text, max(0, start - 8), start)
     if unit.rstrip(".") in _TIMES:
         if _TRAVEL.match(text, end):
             return True
-        determined = _DETERMINER.search(text, max(0, start - 8), start)
         return (_AFTER_THE_TIME if determined else _AFTER_TIME).match(text, end) is not None
-    if not _POURED.search(text, start, end) and _DETERMINER.search(text, max(0, start - 8), start):
-        return (_THE_NOUN.match(text, end) or _THING.match(text, end)) is not None
+    if determined and not _STAYS_PLURAL.search(text, start, end) and _THE_NOUN.match(text, end):
+        return True
     return _THING.match(text, end) is not None
 
 

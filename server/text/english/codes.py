@@ -22,6 +22,8 @@ _LABELLED = rf"""
     (?P<digits> \d{{3,20}} (?:[ \-]\d{{2,10}}){{0,6}} )
     (?! [\w%$€£] | [.,:]\d | [ ]?(?:{_COUNTED})\b )
 """
+_SORT_CODE = r"(?P<before>\b[Ss]ort[ ]code(?:[ ]is|:)?[ ])(?P<digits>\d\d-\d\d-\d\d)(?![\w-])"
+"""The sort code of a British bank: 20-45-09."""
 _SECRETS = "pin code password passcode otp".split()
 _SECRET = rf"""
     (?P<before> \b(?i:{"|".join(_SECRETS)})\b [^.!?\d\n]{{0,40}}? (?:\bis|:)[ ] )
@@ -232,9 +234,6 @@ def _statuses(match: re.Match[str]) -> str:
 def _a_status(match: re.Match[str]) -> str:
     return match["article"] + numbers.grouped(match["number"]) if _WEB_HINT.search(match.string) else match[0]
 
-
-_SORT_CODE = r"(?P<before>\b[Ss]ort[ ]code(?:[ ]is|:)?[ ])(?P<digits>\d\d-\d\d-\d\d)(?![\w-])"
-"""The sort code of a British bank: 20-45-09."""
 
 RULES: tuple[Rule, ...] = (
     rule(_SORT_CODE, _sort_code, ("sort",)),

@@ -264,9 +264,9 @@ def _short_dates(match: re.Match[str]) -> str:
     return f"{first} to {last}"
 
 
-_TWO_DAYS = r"""
+_TWO_DAYS = rf"""
     (?P<the>\b[Tt]he[ ])? (?<![\w./])(?P<first>[12]?\d|3[01])/(?P<second>[12]?\d|3[01])
-    (?=[ ](?:January|February|March|April|May|June|July|August|September|October|November|December)\b)
+    (?=[ ](?:{_MONTHS})\b)
 """
 """The night of 12/13 August."""
 

@@ -62,6 +62,8 @@ _RHYTHM_BEFORE = lazy(r"^$|\b(?:[Ii]n|[Aa]|[Aa]n|[Tt]he|[Ff]rom|[Tt]o) $")
 _LAW_BEFORE = lazy(r"\b(?:Regulation|Directive|Decision|Case|Rule)(?: \((?:EU|EC|EEC)\))?(?: No\.?)? $")
 
 _VULGAR = rf"(?<![\w.,])(?<!\d/)(?:(?P<whole>\d+)[ ]?)?(?P<fraction>[{VULGAR}])(?![\w/])|[{VULGAR}]"
+_MINUS = rf"(?:(?<=^)|(?<=[ (=]))(?<!\d[ ])[-−](?=\d{{0,3}}[{VULGAR}])"
+"""The minus of -½."""
 _SLASH = r"""
     (?<![\w.,/$€£:\-]) (?:(?P<whole>\d{1,4})(?:[ ]|-(?=\d+/)|[ ]and[ ]))? (?P<top>\d{1,4})/(?P<bottom>\d{1,4})
     (?P<suffix>(?:th|rd|nd|ths|rds)(?!\w))? (?![\w/]|[.,]\d|:\d)
@@ -186,9 +188,6 @@ def _built(match: re.Match[str]) -> str:
     top, bottom = int(match["top"].translate(_SUPER)), int(match["bottom"].translate(_SUPER))
     return f" {fraction(top, bottom)} " if bottom else match[0]
 
-
-_MINUS = rf"(?:(?<=^)|(?<=[ (=]))(?<!\d[ ])[-−](?=\d{{0,3}}[{VULGAR}])"
-"""The minus of -½."""
 
 RULES: tuple[Rule, ...] = (
     rule(_MINUS, "minus ", [rf"{sign}{digit}" for sign in "-−" for digit in (*VULGAR, r"\d")]),

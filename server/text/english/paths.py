@@ -96,19 +96,16 @@ _FILE = rf"""
     {_LINES}
 """
 """A file: main.py, main.py:42."""
-_EXTENSIONS_ALONE = [each for each in _EXTENSIONS if each not in _NEVER_ENDS or each == "env"]
+_HIDDEN = (
+    "aws bash_profile bashrc cache config docker dockerignore editorconfig env eslintrc git gitattributes github "
+    "gitignore gitmodules htaccess kube local npmrc prettierrc profile ssh tmp venv vimrc vscode zshrc"
+).split()
+"""Hidden files and folders: .bashrc."""
+_ALONE = [each for each in _EXTENSIONS if each not in _NEVER_ENDS] + _HIDDEN
 _EXTENSION_ALONE = rf"""
     (?<![\w.])\.(?P<extension>{_ANY_EXTENSION})(?=\s(?:{"|".join(sorted(_FILE_NOUNS))})\b)
-  | (?<=[\s(,/])\.(?P<certain>{alternatives(_EXTENSIONS_ALONE)})(?![\w\-/(]|\.\w)
+  | (?<=[\s(,/])\.(?P<certain>{alternatives(_ALONE)})(?![\w\-/(]|\.\w)
 """
-
-
-_DOTFILES = (
-    "aws|bash_profile|bashrc|cache|config|docker|dockerignore|editorconfig|env|eslintrc|git|gitattributes|github|gitignore"
-    "|gitmodules|htaccess|kube|local|npmrc|prettierrc|profile|ssh|tmp|venv|vimrc|vscode|zshrc"
-)
-_DOTFILE = rf"(?:(?<=[\s(\"'`])|(?<=^))\.(?=(?:{_DOTFILES})(?![\w/]|\.\w))"
-"""The dot of a hidden file: .bashrc."""
 
 
 def _path(match: re.Match[str]) -> str:
@@ -174,7 +171,6 @@ RULES: tuple[Rule, ...] = (
         lambda match: f" dot {letters.part(match['type'])}",
         (").",),
     ),
-    rule(_DOTFILE, "dot ", [f".{name[0]}" for name in _DOTFILES.split("|")]),
     rule(_PATH, _path, ("/", "\\")),
     rule(_FILE, _file, [f".{extension}" for extension in _SPELLINGS]),
     rule(_EXTENSION_ALONE, _extension_alone, (" .", "(.", ",.", "/.")),

@@ -23,16 +23,14 @@ _MEMORY = r"(?<!\w)(?P<name>(?:LP)?DDR[2-6]X?|E[357])-(?P<number>\d{3,5})(?!\w)"
 _JET = r"""
     (?<![\w.\-]) (?P<name>7\d7|A[23]\d\d) (?:-(?P<variant>[789]|10|[1-9]00|1000))?
     (?P<letters>ERF|ER|LR|XLR|F|SP|D|neo|ceo)?
-    (?: [ ](?P<max>MAX)(?:[ \-](?P<number>\d{1,2}))? )? (?![\w\-]|[.,]\d)
+    (?: [ ](?P<max>MAX)(?:[ \-](?P<number>\d{1,2}))? )? (?P<plural>s)? (?![\w\-]|[.,]\d)
 """
-"""787-9, 777-300ER, A320neo, 737 MAX 8."""
+"""787-9, 777-300ER, 737-800s, A320neo, 737 MAX 8."""
 _WIRELESS = r"(?<![\w.])802\.(?P<group>\d{1,2})(?P<letters>[a-z]{1,2})?(?!\w|\.\d)"
 _NAMED = r"""
     (?<!\w) (?P<name>Levi's|Levis|Formula|Fahrenheit|Peugeot|Kawasaki|Ferrari|Boeing|Ducati|B&W)[ ]
     (?P<number>\d{3})(?P<plural>s)? (?![\w%]|[.,]\d)
 """
-_JETS = r"(?<![\w.\-])(?P<name>7\d7)-(?P<variant>[1-9]00)s(?![\w'])"
-"""737-800s."""
 _PLURAL = r"(?<![\w.,$€£\-])(?P<number>7\d7|501|911)s(?![\w'])"
 """747s, 501s, 911s: not seconds."""
 
@@ -74,7 +72,7 @@ def _jet(match: re.Match[str]) -> str:
         words.append(letters.spell(match["letters"]))
     words += ["Max"] if match["max"] else []
     words += [numbers.cardinal(int(match["number"]))] if match["number"] else []
-    return " ".join(words)
+    return numbers.plural_number(" ".join(words)) if match["plural"] else " ".join(words)
 
 
 def _wireless(match: re.Match[str]) -> str:
@@ -87,7 +85,6 @@ def _named(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_JETS, lambda match: f"{_grouped(match['name'])} {numbers.cardinal(int(match['variant']))}s", r"\d-\d"),
     rule(_CARD, _card, {name.lower() for name in _CARDS.split()}),
     rule(_CORE, _core, "letter digit"),
     rule(_STACKED, lambda match: f"{_grouped(match['number'])} X three D", "X3D"),

@@ -62,9 +62,8 @@ _PLACE = r"""
 """
 _STATE = rf"""
     {_PLACE} (?P<placed>{alternatives(_AFTER_PLACE)})\. (?=\s*(?:$|[,;:)\d]|[a-z]|[A-Z]|&))
-  | (?<![\w.'-]) (?P<listed>Cal|Ore|Tex|Wash|Mass|Penn|Nev|Mont)\. (?=[ ](?:and|or|&)[ ][A-Z])
+  | (?<![\w.'-]) (?P<listed>Cal|Ore|Tex|Wash|Mass|Penn|Nev|Mont)\. (?=[ ](?:and|or|&)[ ][A-Z]|,[ ]D\.?C\b)
   | (?<=[a-z]\.[ ]and[ ]) (?P<last>Cal|Ore|Tex|Wash|Mass|Penn|Nev|Mont)\. (?=[ ][a-z]|[.,])
-  | (?<![\w.'-]) (?P<district>Wash)\. (?=,?[ ]D\.?C\b)
   | (?<![\w.'-]) (?P<certain>{alternatives(_CERTAIN)})\. (?!\w)
 """
 _PLACE_BEFORE = lazy(r"(?:\b[A-Z][\w.'-]*,[ ](?:&[ ]|and[ ])?|[(,][ ]?[RDI]-|\bUniv(?:\.|ersity) of )$")
@@ -88,7 +87,7 @@ def _state(match: re.Match[str]) -> str:
     placed = match["placed"]
     if placed and placed not in _CERTAIN and not _PLACE_BEFORE.search(match.string, 0, match.start()):
         return match[0]
-    name = _AFTER_PLACE[placed or match["listed"] or match["last"] or match["district"] or match["certain"]]
+    name = _AFTER_PLACE[placed or match["listed"] or match["last"] or match["certain"]]
     return name if match.string[match.end() :].strip() else f"{name}."
 
 

@@ -50,6 +50,13 @@ _ACRES = r"""
     (?<![\w.,])(?P<number>\d{1,4}\.\d{1,3}|\d{1,4}(?=[ ]ac\.[ ](?:and|of|in|near|with|on)\b))[ ]?ac\b
     (?:\.(?=[ ][a-z]|,))? (?![ ]?(?:power|current|volt|adapter|motor|charg|and[ ]\d+[ ]?V)|/)
 """
+"""0.38 ac, 40 ac. and a mill."""
+_WIND = r"(?P<cue>\b[Ww]inds?[ ](?:from[ ])?)(?P<from>[0-3]\d0)/(?P<speed>\d{1,3})(?=[ ]?(?:kts?|knots|G\d))"
+"""Wind 240/15kt."""
+_DEEP_TIME = lazy(
+    r"\bMa ago\b|\b(?:fossils?|crater|extinct\w*|epoch|Cretaceous|Jurassic|sediments?|strata|formation)\b"
+)
+"""Words beside which 66 Ma are millions of years."""
 _ELECTRIC = lazy(r"\d ?(?:V|VAC|VDC|kV|Hz|kW)\b")
 """What shows that "15 A" has amps."""
 
@@ -80,14 +87,6 @@ def _millibars(match: re.Match[str]) -> str:
 
 def _nautical(match: re.Match[str]) -> str:
     return " nautical miles" if _AT_SEA.search(match.string) else match[0]
-
-
-_WIND = r"(?P<cue>\b[Ww]inds?[ ](?:from[ ])?)(?P<from>[0-3]\d0)/(?P<speed>\d{1,3})(?=[ ]?(?:kts?|knots|G\d))"
-"""Wind 240/15kt."""
-_DEEP_TIME = lazy(
-    r"\bMa ago\b|\b(?:fossils?|crater|extinct\w*|epoch|Cretaceous|Jurassic|sediments?|strata|formation)\b"
-)
-"""Words beside which 66 Ma are millions of years."""
 
 
 def _ago(match: re.Match[str]) -> str:

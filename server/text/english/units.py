@@ -100,7 +100,7 @@ _NUMBERED_PLACE = lazy(
     r"(?<!\w)(?:exit|room|gate|apt|apartment|suite|seat|unit|flat|bus|route|highway|class|form|year|team|group)[ ]$",
     re.IGNORECASE,
 )
-"""Places whose numbers may end with a letter: "Exit 27B" is no amount."""
+"""Words whose numbers may end with a letter: "Exit 27B" and "class 4B" are no amounts."""
 _LETTER_BEFORE = lazy(
     r"(?:\d|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|teen|ty) )A,? (?:and |or )?$"
 )

@@ -29,7 +29,8 @@ _DAY_BEFORE = rf"""
     (?= :[ ] | [ ]the[ ]\d
       | [ ](?:at[ ]|@[ ]?)?\d{{1,2}}
         (?: [:.]\d\d | /\d{{1,2}}c\b | \d?/\d{{2,3}}\b
-          | [ ]?[AaPp]\.?[Mm] | [ap]\b | [ ]?[-–][ ]?(?:\d|noon|midnight) ) )
+          | [ ]?[AaPp]\.?[Mm] | [ap]\b | [ ]?[-–][ ]?(?:\d|noon|midnight) )
+      | (?<!Sat)[ ]at[ ](?:noon|midday|half|quarter|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b )
 """
 _COUNTED_AFTER = lazy(r"[ ]\d+[ ]?[-–][ ]?\d+[ ](?:minutes?|mins?|hours?|times|years?|days|weeks|miles|percent)\b")
 _LETTER_DAYS = {
