@@ -15,42 +15,47 @@ ROOT = PEER.parents[2]
 TIMEOUT = 110.0
 DIVISOR = int(os.environ.get("STRESS_DIVISOR", "1"))
 """Divides the number of records, for emulated processors."""
+CASES = {
+    "credit runs out": {"records": 900_000, "streams": 8, "size": 0, "every": 1000, "spin": 0},
+    "each record waits for one wakeup": {"records": 60_000, "streams": 1, "size": 0, "every": 1000, "spin": 200e-6},
+    "ring runs full": {"records": 60_000, "streams": 4, "size": 100, "every": 500, "spin": 0},
+    "payloads larger than the ring": {"records": 4_000, "streams": 3, "size": 5_000, "every": 50, "spin": 0},
+}
+LINKS = {
+    "credit runs out": {"window": 64, "capacity": 1 << 20},
+    "each record waits for one wakeup": {"window": 1, "capacity": 1 << 20},
+    "ring runs full": {"window": 1 << 20, "capacity": 512},
+    "payloads larger than the ring": {"window": 16, "capacity": 1 << 12},
+}
 
 
-@pytest.fixture
-def cpu_load():
-    """A process that keeps a core busy."""
-    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    yield
-    busy.kill()
-    busy.wait()
+@pytest.fixture(scope="module")
+def runs():
+    """A producer and a consumer for each case. They run at the same time, so that none has a core to itself."""
+    started = {}
+    for name, case in CASES.items():
+        near, far = pair(**LINKS[name])
+        numbers = case | {"records": case["records"] // DIVISOR}
+        options = [f"--{option}={value}" for option, value in numbers.items()]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, str(PEER)]
+        producer = spawn([*command, "produce", near.to_argument(), *options], [near], env=environment)
+        consumer = spawn(
+            [*command, "consume", far.to_argument(), *options], [far], env=environment, stdout=subprocess.PIPE
+        )
+        started[name] = (producer, consumer)
+    yield started
+    for process in (each for both in started.values() for each in both):
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.timeout(2 * TIMEOUT)
-@pytest.mark.parametrize(
-    ("records", "streams", "size", "window", "capacity", "every", "spin"),
-    [
-        pytest.param(900_000, 8, 0, 64, 1 << 20, 1000, 0, id="credit runs out"),
-        pytest.param(60_000, 1, 0, 1, 1 << 20, 1000, 200e-6, id="each record waits for one wakeup"),
-        pytest.param(60_000, 4, 100, 1 << 20, 512, 500, 0, id="ring runs full"),
-        pytest.param(4_000, 3, 5_000, 16, 1 << 12, 50, 0, id="payloads larger than the ring"),
-    ],
-)
-def test_every_record_arrives_once_and_in_order(cpu_load, records, streams, size, window, capacity, every, spin):
-    records //= DIVISOR
-    near, far = pair(window=window, capacity=capacity)
-    numbers = {"records": records, "streams": streams, "size": size, "every": every, "spin": spin}
-    options = [f"--{name}={value}" for name, value in numbers.items()]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(PEER)]
-    producer = spawn([*command, "produce", near.to_argument(), *options], [near], env=environment)
-    consumer = spawn([*command, "consume", far.to_argument(), *options], [far], env=environment, stdout=subprocess.PIPE)
-    try:
-        counts, _ = consumer.communicate(timeout=TIMEOUT)
-        assert consumer.returncode == 0
-        assert json.loads(counts) == [records // streams] * streams
-        assert producer.wait(TIMEOUT) == 0
-    finally:
-        for process in (producer, consumer):
-            process.kill()
-            process.wait()
+@pytest.mark.parametrize("name", CASES)
+def test_every_record_arrives_once_and_in_order(runs, name):
+    producer, consumer = runs[name]
+    counts, _ = consumer.communicate(timeout=TIMEOUT)
+    assert consumer.returncode == 0
+    streams = CASES[name]["streams"]
+    assert json.loads(counts) == [CASES[name]["records"] // DIVISOR // streams] * streams
+    assert producer.wait(TIMEOUT) == 0
