@@ -24,7 +24,7 @@ JUDGE_REQUIREMENTS := scripts/judge/requirements.txt scripts/judge/requirements-
 SHELL_SCRIPTS := scripts/tts-stream scripts/image_check.sh scripts/install_check.sh scripts/test_arm64.sh scripts/train_pocket/run.sh .ci/run
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test lint format pytest test-vllm test-ray test-arm64 install-check image-check test-clients judge docs install clean
+.PHONY: help serve test hello lint format pytest test-vllm test-ray test-arm64 install-check image-check test-clients judge docs install clean
 
 help:
 	@echo "make serve    start the server (CONFIG=$(CONFIG), ARGS='--port 8001')"
@@ -52,14 +52,18 @@ serve: $(INSTALLED)
 	$(BIN)/sonant serve --config $(CONFIG) $(ARGS)
 
 # Files are divided among processes: most tests wait for a server that starts or stops. On a new machine, the processes
-# would all compile the kernels of their servers at once, so one utterance is spoken before. Files run in the order of
-# their paths: those of a folder share fixtures, such as a browser, and short unit tests are last.
+# would all compile the kernels of their servers at once, so one utterance is spoken before, while the types are checked.
+# Files run in the order of their paths: those of a folder share fixtures, such as a browser, and short unit tests are
+# last.
 test: export PYTHONDONTWRITEBYTECODE =
 # Idle torch threads sleep: if they spin, they slow the other test processes down. This saves about 10 % of the time.
 test: export OMP_WAIT_POLICY = PASSIVE
-test: lint
-	$(BIN)/sonant say Hello. -o $(VENV)/hello.wav
+test: $(INSTALLED_TEST)
+	$(MAKE) --jobs=2 lint hello
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+hello: $(INSTALLED)
+	$(BIN)/sonant say Hello. -o $(VENV)/hello.wav
 
 lint: $(INSTALLED_TEST)
 	$(BIN)/ruff check
