@@ -86,7 +86,7 @@ async def run_clients(address: str, listeners: int, seconds: float, server: Proc
     client = Client(address, None, timeout=600, rate=24_000, audible=0.01)
     workload = Workload(SENTENCES, frames=CONTEXT - 512)
     traces = [Trace(number, 0.0, 0.0) for number in range(listeners)]
-    tasks = [asyncio.create_task(client.send(workload.body(trace.number), trace)) for trace in traces]
+    tasks = [asyncio.create_task(client.prepare(workload.body(trace.number))(trace)) for trace in traces]
     async with httpx.AsyncClient(base_url=address, timeout=60) as http_client:
 
         async def reading() -> Reading:

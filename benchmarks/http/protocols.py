@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -34,7 +35,7 @@ from benchmarks.http.request_cost import stand_in_settings
 from benchmarks.lib.report import machine
 from benchmarks.lib.serving import ROOT, running_server
 from benchmarks.lib.stand_in_engine import BATCH_MS, LAUNCHES, STEP_MS, SWITCH_MS
-from server.bench.client import Client
+from server.bench.client import Client, Send
 from server.bench.samples import Samples
 from server.bench.summary import Summary, measure
 from server.bench.trace import Trace
@@ -56,12 +57,15 @@ class GrpcClient(Client):
         self._metadata = (("authorization", f"Bearer {key}"),) if key else ()
 
     @override
-    async def send(self, body: bytes, trace: Trace, headers: Sequence[tuple[str, str]] = ()) -> None:
+    def prepare(self, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> Send:
+        return partial(self._infer, infer_request(json.loads(body)), headers)
+
+    async def _infer(self, request: pb.ModelInferRequest, headers: Sequence[tuple[str, str]], trace: Trace) -> None:
         samples = Samples(_RATE, _AUDIBLE)
         trace.connected = time.perf_counter()
         try:
             responses = self._stub.ModelStreamInfer(timeout=_TIMEOUT_S, metadata=(*self._metadata, *headers))
-            await responses.write(infer_request(json.loads(body)))
+            await responses.write(request)
             await responses.done_writing()
             async for response in responses:
                 now = time.perf_counter()

@@ -6,7 +6,9 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import h11
@@ -29,33 +31,42 @@ _MAX_ERROR_BYTES = 65_536
 _CLOSED = "the server closed the connection"
 
 
+Send = Callable[[Trace], Coroutine[Any, Any, None]]
+"""Sends a request and reads its response to the end. All that happens is recorded in the trace, failures too."""
+
+
 class Exchange(asyncio.Protocol):
-    """Sends ``request`` with ``body`` once connected, and records events with their timestamps in ``trace``.
+    """Sends ``request`` with ``body`` once connected, and records events with their timestamps in its trace.
 
     Args:
         request: the head of the request.
         body: the body of the request.
         samples: receives the body of the response.
-        trace: receives the events.
 
     Attributes:
         ended: a future that is done when the exchange has ended.
     """
 
-    def __init__(self, request: h11.Request, body: bytes, samples: Samples, trace: Trace) -> None:
+    def __init__(self, request: h11.Request, body: bytes, samples: Samples) -> None:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._request, self._body = request, body
-        self._samples, self._trace = samples, trace
+        self._samples = samples
         self._http = h11.Connection(h11.CLIENT)
+        events = (request, h11.Data(body), h11.EndOfMessage())
+        self._request = b"".join(self._http.send(event) or b"" for event in events)
         self._error_body: bytearray | None = None
+        self._trace: Trace
+
+    def record_in(self, trace: Trace) -> Exchange:
+        """Set the trace that receives the events, before the connection is made."""
+        self._trace = trace
+        return self
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the request. With https, the TLS handshake is complete."""
         assert isinstance(transport, asyncio.WriteTransport)
         self._trace.connected = time.perf_counter()
-        events = (self._request, h11.Data(self._body), h11.EndOfMessage())
-        transport.write(b"".join(self._http.send(event) or b"" for event in events))
+        transport.write(self._request)
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -167,18 +178,20 @@ class Client:
         self._peer = writer.get_extra_info("peername")[0]
         writer.close()
 
-    async def send(self, body: bytes, trace: Trace, headers: Sequence[tuple[str, str]] = ()) -> None:
-        """Send one request and read its response to the end. Failures are recorded in ``trace``.
+    def prepare(self, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> Send:
+        """Return a function that sends a request, which is ready by then, and reads its response to the end.
 
         headers: of this request, in addition to those of all requests.
         """
-        samples = Samples(self._rate, self._audible)
         head = [*self._headers, *headers, ("Content-Length", str(len(body)))]
-        exchange = Exchange(h11.Request(method="POST", target=self._target, headers=head), body, samples, trace)
+        request = h11.Request(method="POST", target=self._target, headers=head)
+        return partial(self._send, Exchange(request, body, Samples(self._rate, self._audible)))
+
+    async def _send(self, exchange: Exchange, trace: Trace) -> None:
         transport: asyncio.WriteTransport | None = None
         try:
             async with asyncio.timeout(self._timeout):
-                transport = await self._connect(exchange)
+                transport = await self._connect(exchange.record_in(trace))
                 await exchange.ended
                 transport.close()
         except TimeoutError:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 
-from server.bench.client import Client
+from server.bench.client import Client, Send
 from server.bench.realtime_client import BYTES_PER_SAMPLE, Player
 from server.bench.trace import Trace
 from server.bench.workload import Closed, Load, Open, RealtimeClients, Workload
@@ -61,11 +61,11 @@ async def _run_open(load: Open, client: Client, workload: Workload) -> list[Trac
     began = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for number, at in enumerate(load.arrivals()):
-            body = workload.body(number)
+            send = client.prepare(workload.body(number), workload.headers(number))
             await _sleep_until(began + at)
             trace = Trace(number, began + at, time.perf_counter(), workload.frames_of(number))
             traces.append(trace)
-            group.create_task(client.send(body, trace, workload.headers(number)))
+            group.create_task(send(trace))
     return traces
 
 
@@ -73,20 +73,23 @@ async def _run_closed(load: Closed, client: Client, workload: Workload) -> list[
     traces: list[Trace] = []
     last = time.perf_counter() + (load.seconds if load.seconds is not None else float("inf"))
 
-    async def send_requests(numbers: Iterator[int]) -> None:
-        for number in numbers:
-            body = workload.body(number)
+    def prepare(number: int) -> tuple[int, Send]:
+        return number, client.prepare(workload.body(number), workload.headers(number))
+
+    async def send_requests(first: tuple[int, Send]) -> None:
+        for number, send in chain([first], map(prepare, numbers)):
             now = time.perf_counter()
             if now >= last:
                 return
             trace = Trace(number, now, now, workload.frames_of(number))
             traces.append(trace)
-            await client.send(body, trace, workload.headers(number))
+            await send(trace)
 
     numbers = load.numbers()
+    firsts = [prepare(number) for number in islice(numbers, load.at_once)]
     async with asyncio.TaskGroup() as group:
-        for _ in range(load.at_once):
-            group.create_task(send_requests(numbers))
+        for first in firsts:
+            group.create_task(send_requests(first))
     return traces
 
 
@@ -99,12 +102,12 @@ async def _run_realtime(load: RealtimeClients, client: Client, workload: Workloa
     async def run_client(listener: int) -> None:
         due = began + load.spread * listener / load.listeners
         while due < last and (number := next(numbers, None)) is not None:
-            body = workload.body(number)
+            send = client.prepare(workload.body(number), workload.headers(number))
             await asyncio.sleep(due - time.perf_counter())
             now = time.perf_counter()
             trace = Trace(number, now, now, workload.frames_of(number))
             traces.append(trace)
-            await client.send(body, trace, workload.headers(number))
+            await send(trace)
             due = max(time.perf_counter(), _playback_end(trace))
 
     async with asyncio.TaskGroup() as group:

@@ -40,7 +40,7 @@ async def test_records_every_piece_when_it_arrives() -> None:
 
     async with stand_in_server(answer) as server:
         trace = Trace(0, 0.0, 0.0)
-        request = asyncio.create_task(client_of(server.url).send(WORKLOAD.body(0), trace))
+        request = asyncio.create_task(client_of(server.url).prepare(WORKLOAD.body(0))(trace))
         while not trace.pieces:
             await asyncio.sleep(0)
         assert trace.connected < trace.answered <= trace.pieces[0][0]
