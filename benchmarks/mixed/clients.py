@@ -33,7 +33,7 @@ class Response:
     complete: whether it was read to its end.
     first, gap: seconds until the first chunk, and the longest time between two chunks; NaN if there were none, and
         ``gap`` also if the client or the text was slow.
-    snr_db: see ``SampleComparison``; NaN if nothing was compared.
+    snr_db, worst_frames: see ``SampleComparison``; NaN and empty if nothing was compared.
     """
 
     line: int
@@ -43,6 +43,7 @@ class Response:
     first: float
     gap: float
     snr_db: float = float("nan")
+    worst_frames: range = range(0)
     error: str = ""
 
 
@@ -127,6 +128,7 @@ class Clients:
             chunk_times[0] - began if chunk_times else float("nan"),
             float("nan") if slow or len(chunk_times) < 2 else float(np.diff(chunk_times).max()),
             float("nan") if comparison is None else comparison.snr_db,
+            range(0) if comparison is None else comparison.worst_frames,
             error,
         )
 

@@ -21,6 +21,8 @@ class SampleComparison:
 
     def __init__(self, expected: AudioChunk) -> None:
         self._expected, self._frames, self._max_error_power, self._diverged = expected, 0, math.nan, False
+        self.worst_frames = range(0)
+        """The frames of the chunk with the largest difference."""
 
     def add(self, chunk: AudioChunk) -> AudioChunk:
         """Compare the next chunk of the response. Return it without its samples, to save memory."""
@@ -29,7 +31,9 @@ class SampleComparison:
         if not self._diverged:
             expected_samples = self._expected.samples[begin * SAMPLES_PER_FRAME : self._frames * SAMPLES_PER_FRAME]
             error = chunk.samples.astype(np.float32) - expected_samples
-            self._max_error_power = float(np.fmax(self._max_error_power, _power(error)))
+            power = _power(error)
+            if not power <= self._max_error_power:  # also after NaN
+                self._max_error_power, self.worst_frames = power, range(begin, self._frames)
         return AudioChunk(NO_SAMPLES, chunk.codes)
 
     @property

@@ -21,6 +21,8 @@ _BATCH = 48
 _WRONG_CODES_PER_FRAME = 4
 """A frame is wrong if at least this many of its sixteen codes have a slip above the tolerance."""
 
+_MOST_DESCRIBED = 20
+
 Codes = NDArray[np.int16]
 Variants = dict[int, list[tuple[Codes, int]]]
 """Line -> the responses whose codes differ from those without load, each with the index of its first different code."""
@@ -38,6 +40,7 @@ class Verdict:
     samples_compared: started with the same codes as without load, so that samples could be compared.
     min_snr_db: the smallest level of their difference, in dB below the line. below_min_snr: number of responses below
         the limit.
+    below: descriptions of these.
     checked: number of diverged responses that were checked code by code.
     codes: their number of codes. exact_codes: those without any slip.
     first_slip: largest slip at the first different code. max_slip: largest slip of any code. alone_max_slip: the same
@@ -55,6 +58,7 @@ class Verdict:
     samples_compared: int = 0
     min_snr_db: float = inf
     below_min_snr: int = 0
+    below: list[str] = field(default_factory=list)
     checked: int = 0
     codes: int = 0
     exact_codes: int = 0
@@ -84,12 +88,13 @@ class Verdict:
         """Return a summary of the comparison with the responses without load."""
         with_frames = self.responses - self.without_frames
         share = self.equal / with_frames if with_frames else 0.0
-        return (
+        summary = (
             f"{with_frames} responses: {self.equal} equal ({share:.1%}), {self.diverged} diverged, "
             f"{self.wrong_length} of another length; {self.without_frames} cancelled before the first frame; "
             f"samples of {self.samples_compared} compared: difference {self.min_snr_db:.1f} dB below the line or less, "
             f"{self.below_min_snr} DIFFERENT"
         )
+        return "\n".join((summary, *self.below[:_MOST_DESCRIBED]))
 
     def check_summary(self) -> str:
         """Return a summary of the check of the diverged responses, code by code."""
@@ -100,7 +105,7 @@ class Verdict:
                 f"without a slip, largest slip {self.max_slip:.4f} (without load {self.alone_max_slip:.4f}), "
                 f"at the first different code {self.first_slip:.4f}",
                 f"{len(self.wrong)} WRONG; {self.swapped_detected} of {self.swapped} swapped responses detected",
-                *self.wrong[:10],
+                *self.wrong[:_MOST_DESCRIBED],
             )
         )
 
@@ -113,7 +118,13 @@ def compare(alone: Sequence[Response], responses: Sequence[Response], *, min_snr
     verdict = Verdict(responses=len(responses))
     levels = [each.snr_db for each in responses if not isnan(each.snr_db)]
     verdict.samples_compared, verdict.min_snr_db = len(levels), min(levels, default=inf)
-    verdict.below_min_snr = sum(level < min_snr_db for level in levels)
+    below = [each for each in responses if each.snr_db < min_snr_db]
+    verdict.below_min_snr = len(below)
+    verdict.below = [
+        f"line {each.line}, {each.behavior}: frames {each.worst_frames.start} to {each.worst_frames.stop - 1}, "
+        f"difference {each.snr_db:.1f} dB below the line"
+        for each in below
+    ]
     variants: Variants = defaultdict(list)
     for each in responses:
         expected = alone[each.line].codes

@@ -137,9 +137,19 @@ def test_samples_of_another_stream_are_found(alone) -> None:
     assert snr_db(swapped) < 1
     assert snr_db(swapped, diverged) == float("inf"), "samples after the first different code are not compared"
     assert np.isnan(snr_db(other, alone[1][: len(alone[0])]))
-    response = Response(0, "reads to the end", alone[0], True, NAN, NAN, snr_db(swapped))
+    response = Response(0, "reads to the end", alone[0], True, NAN, NAN, snr_db(swapped), range(5, 10))
     result, _ = compare([Response(0, "reads to the end", alone[0], True, NAN, NAN)], [response], min_snr_db=25)
     assert (result.samples_compared, result.below_min_snr, result.good) == (1, 1, False)
+    assert "line 0, reads to the end: frames 5 to 9, difference" in result.comparison_summary()
+
+
+def test_the_frames_with_the_largest_difference_are_known(alone) -> None:
+    line = np.full(len(alone[0]) * SAMPLES_PER_FRAME, 100, np.int16)
+    result = SampleComparison(AudioChunk(line, alone[0]))
+    for begin, error in ((0, 1), (2, 7), (4, 3)):
+        within = slice(begin * SAMPLES_PER_FRAME, (begin + 2) * SAMPLES_PER_FRAME)
+        result.add(AudioChunk(line[within] + np.int16(error), alone[0][begin : begin + 2]))
+    assert result.worst_frames == range(2, 4)
 
 
 def test_index_of_the_first_different_code(alone) -> None:
