@@ -32,7 +32,7 @@ class SampleComparison:
             expected_samples = self._expected.samples[begin * SAMPLES_PER_FRAME : self._frames * SAMPLES_PER_FRAME]
             error = chunk.samples.astype(np.float32) - expected_samples
             power = _power(error)
-            if not power <= self._max_error_power:  # also after NaN
+            if not power <= self._max_error_power:  # NaN before the first comparison
                 self._max_error_power, self.worst_frames = power, range(begin, self._frames)
         return AudioChunk(NO_SAMPLES, chunk.codes)
 

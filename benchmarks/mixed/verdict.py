@@ -38,9 +38,8 @@ class Verdict:
     diverged: with a different code at some point; all later codes may differ, too.
     wrong_length: read to the end, but with a different length than without load.
     samples_compared: started with the same codes as without load, so that samples could be compared.
-    min_snr_db: the smallest level of their difference, in dB below the line. below_min_snr: number of responses below
+    min_snr_db: the smallest level of their difference, in dB below the line. below: descriptions of the responses below
         the limit.
-    below: descriptions of these.
     checked: number of diverged responses that were checked code by code.
     codes: their number of codes. exact_codes: those without any slip.
     first_slip: largest slip at the first different code. max_slip: largest slip of any code. alone_max_slip: the same
@@ -57,7 +56,6 @@ class Verdict:
     wrong_length: int = 0
     samples_compared: int = 0
     min_snr_db: float = inf
-    below_min_snr: int = 0
     below: list[str] = field(default_factory=list)
     checked: int = 0
     codes: int = 0
@@ -72,7 +70,7 @@ class Verdict:
     @property
     def good(self) -> bool:
         """Whether nothing is wrong, everything was checked, and the check found all swapped responses."""
-        failures = self.wrong or self.wrong_length or self.below_min_snr or self.unchecked
+        failures = self.wrong or self.wrong_length or self.below or self.unchecked
         return not failures and self.swapped_detected == self.swapped
 
     @property
@@ -92,7 +90,7 @@ class Verdict:
             f"{with_frames} responses: {self.equal} equal ({share:.1%}), {self.diverged} diverged, "
             f"{self.wrong_length} of another length; {self.without_frames} cancelled before the first frame; "
             f"samples of {self.samples_compared} compared: difference {self.min_snr_db:.1f} dB below the line or less, "
-            f"{self.below_min_snr} DIFFERENT"
+            f"{len(self.below)} DIFFERENT"
         )
         return "\n".join((summary, *self.below[:_MOST_DESCRIBED]))
 
@@ -118,12 +116,11 @@ def compare(alone: Sequence[Response], responses: Sequence[Response], *, min_snr
     verdict = Verdict(responses=len(responses))
     levels = [each.snr_db for each in responses if not isnan(each.snr_db)]
     verdict.samples_compared, verdict.min_snr_db = len(levels), min(levels, default=inf)
-    below = [each for each in responses if each.snr_db < min_snr_db]
-    verdict.below_min_snr = len(below)
     verdict.below = [
         f"line {each.line}, {each.behavior}: frames {each.worst_frames.start} to {each.worst_frames.stop - 1}, "
         f"difference {each.snr_db:.1f} dB below the line"
-        for each in below
+        for each in responses
+        if each.snr_db < min_snr_db
     ]
     variants: Variants = defaultdict(list)
     for each in responses:

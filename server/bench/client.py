@@ -36,7 +36,7 @@ Send = Callable[[Trace], Coroutine[Any, Any, None]]
 
 
 class Exchange(asyncio.Protocol):
-    """Sends ``request`` with ``body`` once connected, and records events with their timestamps in its trace.
+    """Sends ``request`` with ``body`` once connected, and records events with their timestamps in ``trace``.
 
     Args:
         request: the head of the request.
@@ -44,28 +44,24 @@ class Exchange(asyncio.Protocol):
         samples: receives the body of the response.
 
     Attributes:
+        trace: receives the events. To be set before the connection is made.
         ended: a future that is done when the exchange has ended.
     """
 
     def __init__(self, request: h11.Request, body: bytes, samples: Samples) -> None:
+        self.trace: Trace
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._samples = samples
         self._http = h11.Connection(h11.CLIENT)
         events = (request, h11.Data(body), h11.EndOfMessage())
         self._request = b"".join(self._http.send(event) or b"" for event in events)
         self._error_body: bytearray | None = None
-        self._trace: Trace
-
-    def record_in(self, trace: Trace) -> Exchange:
-        """Set the trace that receives the events, before the connection is made."""
-        self._trace = trace
-        return self
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the request. With https, the TLS handshake is complete."""
         assert isinstance(transport, asyncio.WriteTransport)
-        self._trace.connected = time.perf_counter()
+        self.trace.connected = time.perf_counter()
         transport.write(self._request)
 
     @override
@@ -103,20 +99,20 @@ class Exchange(asyncio.Protocol):
                 self._error_body += event.data[: _MAX_ERROR_BYTES - len(self._error_body)]
             case h11.Data():
                 if size := self._samples.add(bytes(event.data)):
-                    self._trace.pieces.append((now, size))
+                    self.trace.pieces.append((now, size))
             case h11.EndOfMessage() if self._error_body is not None:
-                self._end(self._trace.outcome, message_of(bytes(self._error_body)))
+                self._end(self.trace.outcome, message_of(bytes(self._error_body)))
             case h11.EndOfMessage():
-                self._trace.rate, self._trace.onset = self._samples.rate, self._samples.onset
+                self.trace.rate, self.trace.onset = self._samples.rate, self._samples.onset
                 self._end("ok", "")
             case h11.ConnectionClosed():
                 self._fail(_CLOSED)
 
     def _begin_response(self, response: h11.Response, now: float) -> None:
-        self._trace.answered = now
+        self.trace.answered = now
         headers = {name: value.decode("latin-1") for name, value in response.headers}
         if response.status_code != 200:
-            self._trace.outcome, self._error_body = str(response.status_code), bytearray()
+            self.trace.outcome, self._error_body = str(response.status_code), bytearray()
             return
         content_type = headers.get(b"content-type", "").lower()
         if content_type.startswith(_UNSUPPORTED_TYPES):
@@ -126,10 +122,10 @@ class Exchange(asyncio.Protocol):
             self._samples.rate = int(rate)
 
     def _fail(self, detail: str) -> None:
-        self._end("no answer" if self._trace.answered is None else "cut short", detail)
+        self._end("no answer" if self.trace.answered is None else "cut short", detail)
 
     def _end(self, outcome: str, detail: str) -> None:
-        self._trace.end(outcome, detail)
+        self.trace.end(outcome, detail)
         self.ended.set_result(None)
 
 
@@ -188,10 +184,11 @@ class Client:
         return partial(self._send, Exchange(request, body, Samples(self._rate, self._audible)))
 
     async def _send(self, exchange: Exchange, trace: Trace) -> None:
+        exchange.trace = trace
         transport: asyncio.WriteTransport | None = None
         try:
             async with asyncio.timeout(self._timeout):
-                transport = await self._connect(exchange.record_in(trace))
+                transport = await self._connect(exchange)
                 await exchange.ended
                 transport.close()
         except TimeoutError:

@@ -16,25 +16,32 @@ TIMEOUT = 110.0
 DIVISOR = int(os.environ.get("STRESS_DIVISOR", "1"))
 """Divides the number of records, for emulated processors."""
 CASES = {
-    "credit runs out": {"records": 900_000, "streams": 8, "size": 0, "every": 1000, "spin": 0},
-    "each record waits for one wakeup": {"records": 60_000, "streams": 1, "size": 0, "every": 1000, "spin": 200e-6},
-    "ring runs full": {"records": 60_000, "streams": 4, "size": 100, "every": 500, "spin": 0},
-    "payloads larger than the ring": {"records": 4_000, "streams": 3, "size": 5_000, "every": 50, "spin": 0},
+    "credit runs out": (
+        {"window": 64, "capacity": 1 << 20},
+        {"records": 900_000, "streams": 8, "size": 0, "every": 1000, "spin": 0},
+    ),
+    "each record waits for one wakeup": (
+        {"window": 1, "capacity": 1 << 20},
+        {"records": 60_000, "streams": 1, "size": 0, "every": 1000, "spin": 200e-6},
+    ),
+    "ring runs full": (
+        {"window": 1 << 20, "capacity": 512},
+        {"records": 60_000, "streams": 4, "size": 100, "every": 500, "spin": 0},
+    ),
+    "payloads larger than the ring": (
+        {"window": 16, "capacity": 1 << 12},
+        {"records": 4_000, "streams": 3, "size": 5_000, "every": 50, "spin": 0},
+    ),
 }
-LINKS = {
-    "credit runs out": {"window": 64, "capacity": 1 << 20},
-    "each record waits for one wakeup": {"window": 1, "capacity": 1 << 20},
-    "ring runs full": {"window": 1 << 20, "capacity": 512},
-    "payloads larger than the ring": {"window": 16, "capacity": 1 << 12},
-}
+"""The link and the peers' options of each case."""
 
 
 @pytest.fixture(scope="module")
 def runs():
-    """A producer and a consumer for each case. They run at the same time, so that none has a core to itself."""
+    """A producer and a consumer for each case. All run at the same time, which keeps a machine with few cores busy."""
     started = {}
-    for name, case in CASES.items():
-        near, far = pair(**LINKS[name])
+    for name, (link, case) in CASES.items():
+        near, far = pair(**link)
         numbers = case | {"records": case["records"] // DIVISOR}
         options = [f"--{option}={value}" for option, value in numbers.items()]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -56,6 +63,6 @@ def test_every_record_arrives_once_and_in_order(runs, name):
     producer, consumer = runs[name]
     counts, _ = consumer.communicate(timeout=TIMEOUT)
     assert consumer.returncode == 0
-    streams = CASES[name]["streams"]
-    assert json.loads(counts) == [CASES[name]["records"] // DIVISOR // streams] * streams
+    _, case = CASES[name]
+    assert json.loads(counts) == [case["records"] // DIVISOR // case["streams"]] * case["streams"]
     assert producer.wait(TIMEOUT) == 0
