@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 
@@ -51,17 +52,32 @@ _SPLIT = Tile(64, 64, 64, 4, 4)
 """For deep products with few rows. Rows that do not fill it take a tile with fewer."""
 _MAX_SPLITS, _MAX_SPLIT_PROGRAMS = 8, 192
 _MIN_SPLIT_DEPTH, _MIN_SPLIT_DEPTH_FEW_ROWS = 2048, 1024
+_NORMED_TILES = (
+    (Tile(32, 64, 64, 4, 4), 100),
+    (Tile(32, 32, 128, 4, 4), 96),
+)
+"""(tile, minimum programs) for products with an RMSNorm, which have fewer than 64 rows.
+
+With 64 rows or more, Triton multiplies with wgmma, which reads the operands from shared memory while the program goes
+on. Triton 3.6 to 3.9 give an operand that is also read otherwise, here for the sum of squares, one buffer too few: a
+later copy overwrites rows that are still being multiplied.
+"""
 _FLOAT32 = (Tile(64, 32, 32, 4, 3), Tile(16, 32, 32, 4, 3))
 _MANY_ROWS = 8192
 
 
-def choose_tile(rows: int, columns: int, depth: int, itemsize: int, shared: int = H200_SHARED_BYTES) -> Tile:
+def choose_tile(
+    rows: int, columns: int, depth: int, itemsize: int, shared: int = H200_SHARED_BYTES, *, normed: bool = False
+) -> Tile:
     """Return the tile for the product [rows, depth] x [depth, columns]. itemsize: bytes per element.
 
-    shared: bytes of shared memory available per block. When no other tile fits, return the smallest one.
+    shared: bytes of shared memory available per block. When no other tile fits, return the smallest one. normed: the
+    product has an RMSNorm.
     """
     if itemsize == 4:
         return _FLOAT32[0] if rows > 256 else _FLOAT32[1]
+    if normed:
+        return _first_fitting(_NORMED_TILES, rows, columns, depth, itemsize, shared)
     split = _split(rows, columns, depth)
     if split is not None and split.shared(itemsize) <= shared:
         return split
@@ -77,7 +93,14 @@ def choose_tile(rows: int, columns: int, depth: int, itemsize: int, shared: int 
         return _DEEP
     if columns < 128 and depth <= 128 and rows >= _MANY_ROWS and _NARROW_AND_SHALLOW.shared(itemsize) <= shared:
         return _NARROW_AND_SHALLOW
-    for tile, min_programs in _TILES:
+    return _first_fitting(_TILES, rows, columns, depth, itemsize, shared)
+
+
+def _first_fitting(
+    tiles: Iterable[tuple[Tile, int]], rows: int, columns: int, depth: int, itemsize: int, shared: int
+) -> Tile:
+    """Return the first of ``tiles``, (tile, minimum programs), that fits the product, or the smallest tile."""
+    for tile, min_programs in tiles:
         if tile.shared(itemsize) > shared:
             continue
         if rows >= tile.rows and tile.programs(rows, columns) >= min_programs and not _wastes(tile, columns, depth):

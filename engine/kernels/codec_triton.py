@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 import triton
 from torch import Tensor
@@ -66,9 +64,8 @@ class TritonOps(Ops):
         depth, columns = product.matrix.shape
         length = x.shape[1] - product.history
         rows = x.shape[0] * length
-        tile = choose_tile(rows, columns, depth, x.element_size(), self._shared)
-        if product.norm_eps is not None:
-            tile = replace(tile, splits=1)
+        normed = product.norm_eps is not None
+        tile = choose_tile(rows, columns, depth, x.element_size(), self._shared, normed=normed)
         unused = sums = counts = product.bias
         programs = tile.programs(rows, columns)
         if tile.splits > 1:
@@ -83,7 +80,7 @@ class TritonOps(Ops):
             rows, length, columns, depth, product.inputs, product.dilation,
             x.stride(0), _stride(residual), _stride(raw), _stride(act), product.norm_eps or 0.0,
             BM=tile.rows, BN=tile.columns, BK=tile.depth, SPLITS=tile.splits, EVEN=depth % tile.depth == 0,
-            NORM=product.norm_eps is not None, SCALE=product.scale is not None,
+            NORM=normed, SCALE=product.scale is not None,
             RESIDUAL=residual is not None, RAW=raw is not None, ACT=act is not None,
             ACTIVATION=_ACTIVATIONS[product.activation], PRECISION=_PRECISION,
             num_warps=tile.warps, num_stages=tile.stages,

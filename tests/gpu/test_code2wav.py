@@ -105,6 +105,19 @@ def test_a_stream_is_independent_of_its_neighbors():
     assert np.array_equal(decode_streams(decoder, codes[2:7]), together[2:7])
 
 
+def test_a_batch_has_the_same_samples_beside_other_work_on_the_gpu():
+    """Other work delays parts of a launch. A kernel that reads memory too late, or writes it too early, then errs."""
+    codes, decoder, other = random_codes(PUBLISHED, 32, 6, seed=3), graphed(), torch.cuda.Stream()
+    alone, matrix = decode_streams(decoder, codes), torch.randn(4096, 4096, device=DEVICE).bfloat16()
+    for _ in range(200):
+        with torch.cuda.stream(other):
+            for _ in range(10):
+                torch.mm(matrix[:256], matrix)
+                torch.mm(matrix, matrix)
+        assert np.array_equal(decode_streams(decoder, codes), alone)
+    torch.cuda.synchronize()
+
+
 def test_float32_samples_differ_by_at_most_one_step_of_16_bits():
     codes, samples = reference_output()
     decoder = graphed("float32", streams=4, chunk=4, batch=8)
@@ -196,7 +209,7 @@ def test_a_split_product_equals_an_unsplit_one(rows, splits, monkeypatch):
     outputs = []
     for each in (1, splits, splits):
         tile = Tile(16, 64, 64, 4, 4, each)
-        monkeypatch.setattr("engine.kernels.codec_triton.choose_tile", lambda *_, tile=tile: tile)
+        monkeypatch.setattr("engine.kernels.codec_triton.choose_tile", lambda *_, tile=tile, **__: tile)
         outputs.append(torch.empty(1, rows, 192, device=DEVICE).half())
         ops.product(x, product, act=outputs[-1])
     torch.testing.assert_close(outputs[1], outputs[0], rtol=2e-3, atol=2e-3)

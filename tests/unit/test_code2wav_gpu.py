@@ -251,13 +251,24 @@ def test_tiles_fit_their_products(itemsize):
     assert choose_tile(10**6, 1024, 4096, 2).rows == 256
 
 
+def test_a_product_with_a_norm_has_a_tile_that_triton_compiles_without_a_race():
+    """Tiles of 64 rows and more run as wgmma."""
+    for rows in (1, 16, 33, 64, 72, 192, 256, 10**4):
+        for columns in (192, 2048, 3072):
+            for depth in (512, 4096):
+                tile = choose_tile(rows, columns, depth, 2, normed=True)
+                assert tile.rows < 64
+                assert tile.splits == 1
+
+
+@pytest.mark.parametrize("normed", [False, True])
 @pytest.mark.parametrize("shared", [64, 99, 163, 227])
-def test_tiles_fit_the_shared_memory_of_a_block(shared):
+def test_tiles_fit_the_shared_memory_of_a_block(shared, normed):
     for rows in (1, 16, 100, 4096, 10**6):
         for columns in (96, 192, 1024, 6144):
             for depth in (96, 672, 4096):
                 for itemsize in (2, 4):
-                    tile = choose_tile(rows, columns, depth, itemsize, shared * 1024)
+                    tile = choose_tile(rows, columns, depth, itemsize, shared * 1024, normed=normed)
                     assert tile.shared(itemsize) <= shared * 1024
 
 
