@@ -4,7 +4,8 @@
 
 A minimal server in another process answers each request at once with pieces of 80 ms of audio, one every 20 ms. Two
 runs, with one piece and with many, separate the cost of a request from that of a piece. Before that it sends
-``--at-once`` requests at one moment, ``--bursts`` times: nearly all of the time to their last first byte is the client's.
+``--at-once`` requests at one moment, ``--bursts`` times. Nearly all of the time to their last first byte is the
+client's.
 """
 
 from __future__ import annotations

@@ -25,9 +25,15 @@ _DOUBLED = lazy(
     [,;:](?:[ ]?[,;:])*[ ]?(?=[.?!,;:])          # the last of several marks counts
   | (?<=[.?!])(?<![ap]\.m\.)[ ]?[,;:]+           # but a full stop wins, except that of "a.m."
   | (?<=[?!])\.(?!\.) | (?<![.])\.[ ]?\.(?!\.)
+  | (?<=[?!])[?!]{2,}                          # of three or more the first counts
     """,
     re.VERBOSE,
 )
+_BROKEN_OFF = lazy(
+    r"""(?:[ ]—[ ]?|[ ]?\.{3,}[ ]?) (?: (?=["']?$|["'][ ]["']?[A-Z]) | (?P<mark>[?!]) ) | [ ]—[ ]?[.](?![.])""",
+    re.VERBOSE,
+)
+"""The end of a sentence that breaks off, such as the dash of "But I thought—"."""
 _STARTING = lazy(r"[\s,;:]+|[.]+(?=\s*\w)")
 _SENTENCE_START = lazy(r"[.!?] (?<=[A-Za-z]..)(?<!\.m\. )[a-z](?![A-Z])")
 _EMPTY_QUOTES = lazy(r"\"\s*\"")
@@ -64,12 +70,16 @@ EARLY: tuple[Rule, ...] = (rule(_NUMBERED, _numbered, "("),)
 
 
 def tidy(text: str) -> str:
-    """Return ``text`` with only words and the punctuation of prose, in one line."""
+    """Return ``text`` with only words and the punctuation of prose, in one line.
+
+    A sentence that breaks off gets a full stop: after a dash or three dots a checkpoint makes up words.
+    """
     text = _DIGIT.sub(_digit, text)
-    text = _NOT_SPOKEN.sub(" ", text.replace("_", " "))
+    text = " ".join(_NOT_SPOKEN.sub(" ", text.replace("_", " ")).split())
+    if "—" in text or "..." in text:
+        text = _BROKEN_OFF.sub(lambda match: match["mark"] or ".", text)
     if '"' in text:
-        text = _EMPTY_QUOTES.sub(" ", text)
-    text = " ".join(text.split())
+        text = " ".join(_EMPTY_QUOTES.sub(" ", text).split())
     if _NEXT_TO_MARK.search(text):
         text = _BEFORE_STOP.sub("", text)
         text = _DOUBLED.sub("", text)

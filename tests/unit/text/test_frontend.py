@@ -103,6 +103,30 @@ def test_other_words_keep_their_hyphen(typed):
     assert spoken(typed, "english").text == typed
 
 
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ("“He would never—”", "He would never."),
+        ("“I thought—” “You thought wrong.”", "I thought. You thought wrong."),
+        ("It was late… Then he left.", "It was late. Then he left."),
+        ("“It was late...” Then he left.", "It was late. Then he left."),
+        ("You mean that he—?", "You mean that he?"),
+        ("Really...? No…!", "Really? No!"),
+        ("Loading....", "Loading."),
+        ("- one...\n- two—\n- three", "One... two. Three."),
+    ],
+)
+def test_a_sentence_that_breaks_off_ends_with_its_mark_or_a_full_stop(typed, text):
+    assert spoken(typed, "english").text == text
+
+
+@pytest.mark.parametrize(
+    "typed", ["I... I don't know.", "I was going to — she said.", "Wait — what?", "Well... maybe."]
+)
+def test_dashes_and_three_dots_inside_a_sentence_stay(typed):
+    assert spoken(typed, "english").text == typed
+
+
 @pytest.mark.parametrize("language", ["german", "French", "auto"])
 def test_other_languages_keep_their_words_and_numbers(language):
     text = "Das kostet **3,50 €** am 3. Oktober… 🎉"

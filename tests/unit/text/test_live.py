@@ -26,6 +26,7 @@ SENTENCES = [
     "It is about 2.5 km, i.e. a short walk along the river with the dogs!",
     "Set the number of attempts to 5 in the config file and start it again.",
     'Take a breath. <break time="500ms"/> Now continue.',
+    "She said, “I only thought—” “You thought wrong,” he said... but then he laughed. It was late...",
 ]
 prose = st.lists(
     st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=5).map(" ".join), min_size=1, max_size=3
