@@ -19,6 +19,7 @@ from server.text.english import (
     citations,
     code,
     codes,
+    contractions,
     dates,
     directions,
     fractions,
@@ -112,6 +113,7 @@ RULES = Rules(
 )
 FIRST = Rules(
     *chat.FIRST,
+    *contractions.FIRST,
     *symbols.FIRST,
     *keys.FIRST,
     *capitals.EARLY,
