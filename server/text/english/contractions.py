@@ -16,7 +16,7 @@ _WILL = r"""
 """
 _ARE = r"\b(?!(?i:you|ya|we|they)')(?P<who>[A-Za-z]{2,30})'re\b"
 _DID = r"\b(?P<asked>(?i:why|where|what|when))'d(?=[ ](?:I|you|he|she|it|we|they)\b)"
-_OF = r"(?<=[A-Za-z][ ])o'(?=[ ][A-Za-z])"
+_OF = r"(?<=[A-Za-z][ ])o'(?=[ ](?!clock\b)[A-Za-z])"
 
 
 def _do(match: re.Match[str]) -> str:

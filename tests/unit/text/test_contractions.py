@@ -29,6 +29,7 @@ def test_a_contraction_that_is_misread_is_written_as_words(typed: str, text: str
         "It'd be nice if she'd've left.",
         "Give 'em hell and wait 'til Monday.",
         "The five o'clock train to O'Hare.",
+        "At ten o' clock.",
     ],
 )
 def test_other_contractions_stay(typed: str) -> None:
