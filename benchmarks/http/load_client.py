@@ -1,11 +1,11 @@
-"""Measures the ``sonant bench`` client itself: its CPU time per request and per piece, and its part of a first byte.
+"""Measures the ``sonant bench`` client itself: its CPU time, and what it adds to the time to a first byte.
 
-    python -m benchmarks.http.load_client [--at-once 64] [--requests 512] [--pieces 100]
+    python -m benchmarks.http.load_client [--at-once 64] [--requests 512] [--pieces 100] [--bursts 9]
 
 A minimal server in another process answers each request at once with pieces of 80 ms of audio, one every 20 ms. Two
-runs, with one piece and with many, separate the cost of a request from that of a piece. Before that it sends
-``--at-once`` requests at one moment, ``--bursts`` times. Nearly all of the time to their last first byte is the
-client's.
+runs, with one piece and with many, separate the cost of a request from that of a piece. Before that,
+``--bursts`` times, ``--at-once`` requests are sent at once. The server answers at once, so nearly all of the time to
+a first byte is the client's own.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ async def run_load(port: int, pieces: int, load: Closed) -> Run:
     return result
 
 
-async def last_first_byte(port: int, requests: int) -> float:
-    """Send ``requests`` at one moment. Return the seconds to the last one's first byte, on that request's own clock."""
+async def longest_first_byte(port: int, requests: int) -> float:
+    """Send this number of requests at once. Return the longest time from a request to its first byte, in seconds."""
     result = await run_load(port, 1, Closed(requests, requests))
     return max(trace.pieces[0][0] - trace.intended for trace in result.traces)
 
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=64)
     parser.add_argument("--requests", type=int, default=512)
     parser.add_argument("--pieces", type=int, default=100, help="pieces of a long response")
-    parser.add_argument("--bursts", type=int, default=9)
+    parser.add_argument("--bursts", type=int, default=9, help="number of bursts, at least 1")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
@@ -81,15 +81,16 @@ def main() -> None:
         try:
             assert server.stdout is not None
             port = int(server.stdout.readline())
-            bursts = [asyncio.run(last_first_byte(port, args.at_once)) for _ in range(1 + args.bursts)]
+            asyncio.run(run_load(port, 1, Closed(args.at_once, args.at_once)))
+            bursts = [asyncio.run(longest_first_byte(port, args.at_once)) for _ in range(args.bursts)]
             few, many = (asyncio.run(run_load(port, pieces, load)) for pieces in (1, args.pieces))
         finally:
             server.terminate()
     piece = (many.busy - few.busy) / args.requests / (args.pieces - 1)
     request = few.busy / args.requests - piece
     print(f"CPU time: {1e3 * request:.2f} ms per request, {1e6 * piece:.0f} us per piece")
-    burst = 1e3 * statistics.median(bursts[1:])
-    print(f"{args.at_once} at one moment: the last first byte after {burst:.1f} ms (median of {args.bursts})")
+    burst = 1e3 * statistics.median(bursts)
+    print(f"burst of {args.at_once}: longest time to a first byte {burst:.1f} ms (median of {args.bursts} bursts)")
     rate = args.at_once / _INTERVAL_S
     print(f"{args.at_once} at once, {rate:,.0f} pieces per second: busy {many.busy / many.seconds:.0%}")
 

@@ -62,8 +62,8 @@ _START_TIMEOUT_S = 600.0
 _IDLE_TIMEOUT_S = 60.0
 _TOLERANCE = {"float32": 0.002, "bfloat16": 0.05}
 _MIN_SNR_DB = 36.0
-"""Minimum level of the difference of samples decoded from the same codes, in dB below the line. On a GPU rounding
-causes a difference of 42 dB below the line or less, another line one of 0 dB."""
+"""Minimum level of the difference of samples decoded from the same codes, in dB below the line. On a GPU the
+difference by rounding is at least 42 dB below the line, that of another line 0 dB."""
 _SHARE = {"cuda": 0.99, "cpu": 1.0}
 """Minimum fraction of a recording's codes that must be the same, by device type."""
 _IDLE_STATS = ("talker_slots", "talker_waiting", "code2wav_rows")

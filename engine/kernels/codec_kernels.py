@@ -189,7 +189,7 @@ def causal_product(
     With SPLITS > 1 each program sums a part of K. It stores its sums, float32 [blocks, SPLITS, BM, BN]. The last
     program of a block adds them, in a fixed order. counts: int32, zero for each block before and after the launch.
     """
-    tl.static_assert(not NORM or BM < 64 or x_ptr.dtype.element_ty == tl.float32, "wgmma would race: see codec_tiles")
+    tl.static_assert(not NORM or BM < 64 or x_ptr.dtype.element_ty == tl.float32, "NORM needs BM < 64: see codec_tiles")
     blocks = tl.cdiv(N, BN)
     program = tl.program_id(0)
     out_column = (program % blocks) * BN + tl.arange(0, BN)

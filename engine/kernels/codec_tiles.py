@@ -56,11 +56,11 @@ _NORMED_TILES = (
     (Tile(32, 64, 64, 4, 4), 100),
     (Tile(32, 32, 128, 4, 4), 96),
 )
-"""(tile, minimum programs) for products with an RMSNorm, which have fewer than 64 rows.
+"""(tile, minimum programs) for products with an RMSNorm. The first tile has not been measured.
 
-With 64 rows or more, Triton multiplies with wgmma, which reads the operands from shared memory while the program goes
-on. Triton 3.6 to 3.9 give an operand that is also read otherwise, here for the sum of squares, one buffer too few: a
-later copy overwrites rows that are still being multiplied.
+Tiles have fewer than 64 rows, because Triton multiplies larger ones with wgmma, which reads shared memory
+asynchronously. Triton 3.6 to 3.9 allocate one buffer too few for an operand that is also read into registers, here for
+the sum of squares: the next copy overwrites rows that wgmma still reads.
 """
 _FLOAT32 = (Tile(64, 32, 32, 4, 3), Tile(16, 32, 32, 4, 3))
 _MANY_ROWS = 8192

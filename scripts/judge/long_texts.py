@@ -2,8 +2,8 @@
 
 ``python -m scripts.judge.long_texts [--characters 100 300 1000 3000 20000]``. It needs the environment of ``make
 judge``. The texts are made of the sentences in ``data``: prose in paragraphs, replies of a chat assistant in Markdown,
-dialogue, and scenes of stories with their names. Each is one streamed request. Moonshine and Whisper hear the recording
-in pieces between its pauses. Only what both of them miss or add is counted as lost or inserted.
+dialogue, and scenes from stories, which have names. Each is one streamed request. Moonshine and Whisper hear the
+recording in pieces between its pauses. Only what both of them miss or add is counted as lost or inserted.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> None:
 def make(kind: str, characters: int) -> LongText:
     """Return a text of about ``characters`` characters. The same arguments make the same text."""
     if kind == _SCENES:
-        chosen = list(_first(KINDS[kind], characters))
+        chosen = list(_fitting(KINDS[kind], characters))
         return LongText(kind, "\n\n".join(chosen), chosen)
     chosen = _chosen(random.Random(f"{kind} {characters}"), KINDS[kind], characters)
     paragraphs = [chosen[start : start + _PARAGRAPH] for start in range(0, len(chosen), _PARAGRAPH)]
@@ -89,7 +89,7 @@ def _dialogue() -> list[str]:
 
 _SCENES = "scenes"
 _SCENES_FILE = ROOT / "scripts" / "judge" / "data" / "scenes.txt"
-"""Fifteen scenes, a paragraph a line. Their writers knew nothing of their use."""
+"""Fifteen scenes, one paragraph a line. Their writers did not know what the text is for."""
 KINDS = {
     "prose": _everyday(),
     "chat": _everyday(),
@@ -99,13 +99,13 @@ KINDS = {
 """The sentences of each kind of text, or its paragraphs."""
 
 
-def _first(paragraphs: Sequence[str], characters: int) -> Iterator[str]:
-    """Yield paragraphs from the first one on, up to the length."""
+def _fitting(paragraphs: Sequence[str], characters: int) -> Iterator[str]:
+    """Yield paragraphs in order, each if it still fits."""
     for paragraph in paragraphs:
-        characters -= len(paragraph) + 2
-        if characters < 0:
-            return
-        yield paragraph
+        size = len(paragraph) + 2
+        if size <= characters:
+            characters -= size
+            yield paragraph
 
 
 def _chosen(order: random.Random, sentences: Sequence[str], characters: int) -> list[str]:

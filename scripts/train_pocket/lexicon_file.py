@@ -2,8 +2,8 @@
 
 They are the words of the lexicon of ``hibari-tts`` with one reading that are rare in the training texts, those of the
 texts that it inflects, ``READINGS``, and ``misread_words.txt``. Words that are made of a frequent word are left out, to
-keep the file small: their spelling shows how they are read. ``misread_words.txt`` has the exceptions, which a
-recognizer hears wrong.
+keep the file small: their spelling shows how they are read. ``misread_words.txt`` has the exceptions, and names, which
+a recognizer hears wrong.
 """
 
 from __future__ import annotations

@@ -25,15 +25,18 @@ _DOUBLED = lazy(
     [,;:](?:[ ]?[,;:])*[ ]?(?=[.?!,;:])          # the last of several marks counts
   | (?<=[.?!])(?<![ap]\.m\.)[ ]?[,;:]+           # but a full stop wins, except that of "a.m."
   | (?<=[?!])\.(?!\.) | (?<![.])\.[ ]?\.(?!\.)
-  | (?<=[?!])[?!]{2,}                          # of three or more the first counts
+  | (?<=[?!])[?!]{2,}                            # the first of three or more counts
     """,
     re.VERBOSE,
 )
 _BROKEN_OFF = lazy(
-    r"""(?:[ ]—[ ]?|[ ]?\.{3,}[ ]?) (?: (?=["']?$|["'][ ]["']?[A-Z]) | (?P<mark>[?!]) ) | [ ]—[ ]?[.](?![.])""",
+    r"""
+    (?: [ ]—[ ]? | [ ]?(?<!\.)\.{3,}[ ]? ) (?: (?=["']?$|["'][ ]["']?[A-Z]) | (?P<mark>[?!]) )
+  | [ ]—[ ]?[.](?![.])
+    """,
     re.VERBOSE,
 )
-"""The end of a sentence that breaks off, such as the dash of "But I thought—"."""
+"""A dash or three dots at the end of a sentence: "But I thought—", "You mean that...?"."""
 _STARTING = lazy(r"[\s,;:]+|[.]+(?=\s*\w)")
 _SENTENCE_START = lazy(r"[.!?] (?<=[A-Za-z]..)(?<!\.m\. )[a-z](?![A-Z])")
 _EMPTY_QUOTES = lazy(r"\"\s*\"")
@@ -72,7 +75,8 @@ EARLY: tuple[Rule, ...] = (rule(_NUMBERED, _numbered, "("),)
 def tidy(text: str) -> str:
     """Return ``text`` with only words and the punctuation of prose, in one line.
 
-    A sentence that breaks off gets a full stop: after a dash or three dots a checkpoint makes up words.
+    A dash or three dots at the end of a sentence become a full stop: after them the pocket checkpoint speaks words that
+    are not in the text.
     """
     text = _DIGIT.sub(_digit, text)
     text = " ".join(_NOT_SPOKEN.sub(" ", text.replace("_", " ")).split())
