@@ -53,10 +53,10 @@ _SPLIT = Tile(64, 64, 64, 4, 4)
 _MAX_SPLITS, _MAX_SPLIT_PROGRAMS = 8, 192
 _MIN_SPLIT_DEPTH, _MIN_SPLIT_DEPTH_FEW_ROWS = 2048, 1024
 _NORMED_TILES = (
-    (Tile(32, 64, 64, 4, 4), 100),
+    (Tile(32, 64, 64, 2, 4), 100),
     (Tile(32, 32, 128, 4, 4), 96),
 )
-"""(tile, minimum programs) for products with an RMSNorm. The first tile has not been measured.
+"""(tile, minimum programs) for products with an RMSNorm.
 
 Tiles have fewer than 64 rows, because Triton multiplies larger ones with wgmma, which reads shared memory
 asynchronously. Triton 3.6 to 3.9 allocate one buffer too few for an operand that is also read into registers, here for
