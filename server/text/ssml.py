@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable
 
@@ -15,6 +16,11 @@ SayAs = Callable[[str, str, str], str]
 _TAG = lazy(r"<(?:break|say-as|phoneme|prosody|emphasis)[\s/>]|<sub\s+alias")
 """A tag of SSML that HTML does not have."""
 _SPEAK = lazy(r"^\s*(?:<\?xml[^>]{0,200}\?>)?\s*<speak[\s>]")
+_ENTITIES = frozenset("amp lt gt quot apos".split())
+"""The only named entities of XML."""
+_NOT_XML = lazy(r"&(?:([A-Za-z]\w{1,30});|(?!#\w{1,8};))|<(?![A-Za-z/!?])")
+"""An entity with a name, a bare ``&`` or a bare ``<``."""
+_UNCLOSED = lazy(r"<(br(?:eak)?(?:\s[^<>]{0,200})?)(?<!/)>(?!\s{0,9}</br)")
 _TIME = lazy(r"^\s*\+?(\d{1,7}(?:\.\d{1,6})?|\.\d{1,6})\s*(ms|s)\s*$", re.IGNORECASE)
 _STRENGTHS = {"none": 0.0, "x-weak": 0.1, "weak": 0.25, "medium": 0.5, "strong": 0.75, "x-strong": 1.0}
 _DEFAULT_BREAK = "medium"
@@ -62,10 +68,13 @@ def _without_sound(match: re.Match[str]) -> str:
 
 
 def read(text: str, say_as: SayAs) -> str | None:
-    """Return the text of an SSML document with marks of pauses; None if it is not well-formed XML."""
+    """Return the text of an SSML document with marks of pauses; None if it is not well-formed XML.
+
+    What people write as in HTML is well-formed here: ``&``, ``<``, named entities, and breaks that are not closed.
+    """
     from xml.parsers.expat import ExpatError, ParserCreate  # imported here because only SSML needs the library
 
-    document = text.strip()
+    document = _UNCLOSED.sub(r"<\1/>", _NOT_XML.sub(_escaped, text.strip()))
     if "<!DOCTYPE" in document or "<!ENTITY" in document:
         return None
     if not _SPEAK.match(document):
@@ -82,6 +91,10 @@ def read(text: str, say_as: SayAs) -> str | None:
     return reader.text()
 
 
+def _escaped(match: re.Match[str]) -> str:
+    return match[0] if match[1] in _ENTITIES else html.escape(html.unescape(match[0]))
+
+
 class _Reader:
     """Collects the text of a document. It keeps no tree, so depth costs nothing."""
 
@@ -96,6 +109,8 @@ class _Reader:
         if name == "break" and not self._dropped:
             seconds = break_seconds(attributes.get("time"), attributes.get("strength"))
             self._pieces.append(f" {marks.pause(seconds)} " if seconds else " ")
+        elif name == "br":
+            self._pieces.append("\n")
         elif name in _DROPPED:
             self._dropped += 1
         elif name in _REPLACED:

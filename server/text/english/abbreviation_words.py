@@ -19,8 +19,8 @@ NUMBERED: dict[str, str] = {
             volumes Vols vols
             chapter Ch ch Chap chap
             chapters Chs chs
-            section Sec sec
-            sections Secs secs
+            section Sec sec Sect sect
+            sections Secs secs Sects sects
             article Art art
             exercise Ex ex
             episode Ep ep
@@ -52,6 +52,8 @@ NUMBERED: dict[str, str] = {
             paragraphs Paras paras
             option Opt opt
             schedule Sch
+            regulation Reg reg
+            regulations Regs regs
             options Opts opts
         """.strip().splitlines()
     )

@@ -127,6 +127,10 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(r"\b(?P<years>(?:yrs?\.?|years'?)[ ](?:of[ ])?)exp\b(?!\w)\.?", r"\g<years>experience", ("exp",)),
     rule(r"\b(?P<by>(?:on|[Uu]pon|by|per)[ ])req\.", r"\g<by>request", ("req",)),
+    rule(r"(?<![\w.])(?P<word>[Ee]xp)\.?(?=[ ]dates?\b)", r"\g<word>iration", ("exp",)),
+    rule(r"(?<![\w.])(?P<word>[Pp])t\.?(?=[ ](?:I{1,3}|IV|VI{0,3}|IX|X)(?!\w))", r"\g<word>art", ("pt",)),
+    rule(r"(?P<amount>[$€£]\d[\d.,]*[ ])p\.?p\b(?:\.(?=,|[ ][a-z]))?(?!\w)", r"\g<amount>per person", (" p.p", " pp")),
+    rule(r"(?P<amount>[$€£]\d[\d.,]*[ ])ea\b(?!\w|\.)", r"\g<amount>each", ("ea",)),
     rule(r"(?<=\bcar[ ])gar\.", "garage", ("gar",)),
     rule(
         r"\b(?P<whose>(?:[Bb]ank|[Ss]chool|[Ss]ummer)[ ])hol(?P<many>s)?\b",

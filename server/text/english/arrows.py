@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import numbers, times
+from server.text.english import letters, numbers, times
 from server.text.english.rules import Rule, rule
 
 _STAMP = r"(?:(?:\d{1,3}:)?[0-5]\d:[0-5]\d[.,]\d{1,3}|\d{2,3}:[0-5]\d:[0-5]\d)"
@@ -19,6 +19,8 @@ _WORDS = r"""
     [ ]-{1,2}>[ ] (?= [A-Z$€£\d] | [a-z]{2} )
 """
 """Plan A -> Plan B. An arrow after a bracket or a variable, "f(x) -> int" and "x -> y", is code."""
+_AIRPORTS = r"(?<!\w)(?P<start>[A-Z]{3})[ ](?:-?>|→|✈)[ ](?P<end>[A-Z]{3})(?!\w)"
+"""DEN → SFO."""
 _SEGMENT = r"[A-Z][\w'&\-.]*(?:[ ][\w'&][\w'&\-]*){0,4}"
 _MENU = rf"""
     (?P<verb>(?i:\b(?:go[ ]to|open|under|choose|select|click|tap|navigate[ ]to|menu|path:|visit|find)[ ](?:on[ ])?))?
@@ -57,6 +59,11 @@ def _menu(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_CUE, _cue, "->"),
+    rule(
+        _AIRPORTS,
+        lambda match: f"{letters.spell(match['start'])} to {letters.spell(match['end'])}",
+        (" > ", " -> ", " → ", " ✈ "),
+    ),
     rule(_NUMBERS, " to ", "->"),
     rule(_COMMA, lambda match: _stamp(match["stamp"]), "digit:"),
     rule(_MENU, _menu, (" > ", " -> ", " → ")),

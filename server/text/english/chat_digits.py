@@ -25,7 +25,8 @@ _FOR = r"""
     (?<=[a-z][ ])4(?=[ ](?:me|u|rent|sale|free)\b) | (?<=\d[ ])4(?=[ ](?:me|u)\b)
 """
 _FOR_THEM = r"""
-    \b (?P<before> (?:works|good|great|time|ready|waiting|looking|best|fine|bad|up|money|asking)[ ] )
+    \b (?P<before> (?:works|good|great|time|ready|wait|waiting|excited|hyped|stoked|looking|best|fine|bad|up|money
+      |asking)[ ] )
     4 (?=[ ](?:you|us|the|it|that|this|now|him|her|them)\b)
   | (?P<thanks>\b(?i:thx|thanks|ty|tks)[ ]) 4 (?=[ ])
 """
@@ -56,7 +57,7 @@ _TOO = rf"""
     \b (?P<before>(?i:r|are|is|was|were|im|i'm|ur|your|youre|you're|way|its|it's|thats|be|b)[ ]) 2
     (?= [ ](?:{_ADJECTIVES})\b )
   | \b (?P<person>(?i:me|u|you|him|her|them|us)[ ]) 2
-    (?=[.!?]+[ ]|[.!?]*(?:$|[ ]<3|[ ](?:lol|haha|xx?|bae|babe|mom|dad|bro|sis|baby|bb|hun)\b))
+    (?=[.!?,]+[ ]|[.!?]*(?:$|[ ]<3|[ ](?:lol|haha|xx?|bae|babe|mom|dad|bro|sis|baby|bb|hun)\b))
 """
 
 

@@ -135,8 +135,11 @@ _EXTENSION = r"""
     x(?P<number>\d{3,5}) (?!\w|[.,]\d)
 """
 """Call Ann x4412."""
-_TIRE = r"(?<![\w.])P?(?P<width>\d{3})/(?P<ratio>\d{2})Z?R[ ]?(?P<rim>\d{2})(?!\w)"
-"""225/45R17."""
+_TIRE = r"""
+    (?<![\w.])P?(?P<width>\d{3})/(?P<ratio>\d{2})[ ]?Z?R[ ]?(?P<rim>\d{2})(?!\w)
+    (?:[ ](?P<load>\d{2,3})(?P<speed>[A-Z])(?!\w))?
+"""
+"""225/45R17, 205/55 R16 91V."""
 _HEXADECIMAL = r"(?<!\w)0[xX](?P<digits>[0-9A-Fa-f]{1,40})(?![\w]|\.\w)"
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 
@@ -218,7 +221,8 @@ def _frequency(match: re.Match[str]) -> str:
 
 def _tire(match: re.Match[str]) -> str:
     width, ratio, rim = (numbers.grouped(match[name]) for name in ("width", "ratio", "rim"))
-    return f"{width} {ratio} R {rim}"
+    load = f", {numbers.grouped(match['load'])} {match['speed']}" if match["load"] else ""
+    return f"{width} {ratio} R {rim}{load}"
 
 
 def _course(match: re.Match[str]) -> str:

@@ -42,6 +42,17 @@ _DAY_MONTH = rf"""
     (?:[ ]|-)(?P<of>of[ ])?(?P<month>{MONTH})(?!\w)
     (?:(?:,?[ ]|-){_YEAR}(?![\w%]|[.,:]\d)|[ ]'(?P<short>\d\d)(?!\w))?
 """
+_DAY_FIRST = rf"""
+    (?P<before>\b(?: on|by|until|till|due|from|before|after|since|ends?|ending|expires?|midnight|deadline:?|starts?
+      |starting|dated|{DAYS_LONG},? ) [ ])
+    (?<![\w\-/.]) (?!24/7(?!\d)|16/9(?!\d)) (?P<day>1[3-9]|2\d|3[01])/(?P<month>0?[1-9]|1[0-2]) (?![\w/%]|\.\d)
+"""
+"""Ends 31/10: the day before the month."""
+_SHORT_YEAR = rf"""
+    (?<![\w.,:$£€-]) {_DAY} (?P<mark>[ ]|-) (?P<month>{"|".join(each.upper() for each in _SHORT_MONTHS)}
+      |(?:{alternatives(_SHORT)})(?=-)) (?P=mark) (?P<year>[0-4]\d|9\d) (?![\w%:-]|[.,]\d)
+"""
+"""30 SEP 25, 30-Sep-25."""
 _FLIGHT_DATE = (
     rf"(?<!\w)(?P<day>[0-3]\d)(?P<month>{'|'.join(each.upper() for each in _SHORT_MONTHS)})(?P<year>(?:20)?\d\d)?(?!\w)"
 )
@@ -114,7 +125,9 @@ _SPOKEN_DATES = lazy(rf"\b(?:{_MONTHS})[ ][a-z-]+[ ]to[ ](?:{_MONTHS})[ ][a-z-]+
 """A range that another rule has put into words: what looks like a fraction after it is a date, too."""
 _SHARE_AFTER = lazy(r"[ ](?:an?|the|full|off|done|way|price)\b")
 _MEASURED_BEFORE = lazy(r"\b(?:is|was|reads?|at|about|only)[ ]$")
-_COUNT_BEFORE = lazy(r"\b(?:HP|MP|XP|SP|(?i:health|mana|score|progress|step|page|lesson|level|attempt)):? $")
+_COUNT_BEFORE = lazy(
+    r"\b(?:HP|MP|XP|SP|(?i:health|mana|score|progress|step|page|lesson|level|attempt|room|flat|suite|unit)):? $"
+)
 """Words before a number of a total: MP 12/30."""
 _HOLIDAY_AFTER = lazy(
     r" (?:BBQ|barbecue|sales?|part(?:y|ies)|weekend|parade|fireworks|picnic|holiday|celebrations?|traditions?)\b",
@@ -170,6 +183,10 @@ def _numeric(match: re.Match[str]) -> str:
 def _flight_date(match: re.Match[str]) -> str:
     year = f", {_year(match['year'])}" if match["year"] else ""
     return f"the {numbers.ordinal(int(match['day']))} of {month_name(match['month'])}{year}"
+
+
+def _day_first(match: re.Match[str]) -> str:
+    return f"{match['before']}the {numbers.ordinal(int(match['day']))} of {MONTHS[int(match['month']) - 1]}"
 
 
 def _dotted_short(match: re.Match[str]) -> str:
@@ -294,6 +311,8 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(_CENTURY, _century, ("c.", "C.")),
     rule(_FLIGHT_DATE, _flight_date, beside("", "JFMASOND", spaced=False)),
+    rule(_SHORT_YEAR, _flight_date, SHORT_MONTHS),
+    rule(_DAY_FIRST, _day_first, "digit/"),
     rule(_FISCAL, _fiscal, ("fy", r"H\d", r"Q\d")),
     rule(_SEPTEMBER_11, "nine eleven", "9/11"),
     rule(_ISO, _iso, tuple(rf"\d\d\d\d{mark}\d" for mark in "-/.")),

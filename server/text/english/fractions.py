@@ -40,16 +40,16 @@ _ODDS_AFTER = lazy(r" (?:fav(?:ou?rite)?|shot|outsider|odds)\b")
 _BET_BEFORE = lazy(r"\b(?:bet|bets|betting|wager\w*|staked?|punt|odds|bookies?|bookmakers?)\b.{0,60}\bat $", re.I)
 _NUMBERED_BEFORE = lazy(
     r"\b(?:Win|Windows|iOS|Android|macOS|Python|Java|PHP|Ubuntu|Node|[Rr]outes?|[Gg]rades?|[Cc]hapters|[Pp]ages|[Qq]uestions"
-    r"|[Rr]ooms|[Uu]nits|[Ss]teps) $"
+    r"|[Rr]ooms?|[Uu]nits?|[Ff]lats?|[Ss]uites?|[Ss]teps) $"
 )
-"""Names before two numbers that are no fraction: Windows 10/11."""
+"""Names before two numbers that are no fraction: Windows 10/11, Flat 3/14."""
 _CRICKET_BEFORE = lazy(
     r"\b(?:were|are|was|reached|reaching|(?:closed|declared|collapsed|slumped) (?:on|at|to)"
     r"|England|India|Australia|Pakistan|New Zealand|South Africa|Sri Lanka|West Indies|Bangladesh|Ireland) $"
 )
 _OVERS_AFTER = lazy(r" \([\w.-]{1,12} ov")
 _COUNTED_BEFORE = lazy(
-    r"(?<!this )(?<!that )(?<!each )\b(?:(?P<certain>retry|attempt|step|page|slide|episode|epoch|iteration|fold)"
+    r"(?<!this )(?<!that )(?<!each )\b(?:(?P<certain>retry|attempt|step|page|slide|episode|epoch|iteration|fold|day)"
     r"|part|question|chapter|lap|dis[ck]|chunk|batch):? [#(]?$",
     re.I,
 )

@@ -202,6 +202,8 @@ def _amount(match: re.Match[str]) -> str:
     else:
         words = amount(number, coin)
     more = " plus" if match["more"] else ""
+    if more and match.string[match.end() : match.end() + 1].isalpha():  # £60+fees
+        more += " "
     per = _PER.get(match["per"] or "", "")
     if match["quantity"]:
         return f"{article}{sign}{words}{more} per "

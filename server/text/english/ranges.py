@@ -12,6 +12,10 @@ _NUMBER = r"\d{1,3}(?:,\d{3})+|\d{1,9}(?:\.\d{1,6})?"
 _RANGE = (
     rf"(?=\d)(?<![\w.,/$€£:\-])(?P<start>{_NUMBER})[ ]?[-–][ ]?(?P<end>{_NUMBER})(?P<more>\+)?(?![\w/]|:\d|[.,]\d|-\d)"
 )
+_TO_MIXED = (
+    r"(?<![\w.,/$€£])(?P<first>\d{0,3}[½⅓⅔¼¾⅛⅜⅝⅞]|\d{1,3}(?=[ ]?[-–][ ]?\d{1,3}[ ]?[½⅓⅔¼¾⅛⅜⅝⅞]))[ ]?[-–][ ]?(?=\d)"
+)
+"""1–1½ hours, 1½-2 cups."""
 _MINUS = (
     rf"(?<![\w.,/$€£:\-])(?P<first>{_NUMBER})[ ][-–−][ ](?P<second>{_NUMBER})"
     r"(?=[ ](?:is|equals|makes|gives|leaves|was)[ ](?:not[ ])?-?\d)"
@@ -107,6 +111,7 @@ def _codes(match: re.Match[str]) -> str:
 
 
 EARLY: tuple[Rule, ...] = (
+    rule(_TO_MIXED, r"\g<first> to ", tuple("½⅓⅔¼¾⅛⅜⅝⅞")),
     rule(
         r"(?<![\w.:])(?P<a>\w{1,3})[ ]:[ ](?P<b>\w{1,3})[ ]=[ ](?P<c>\w{1,3})[ ]:[ ](?P<d>\w{1,3})(?![\w:])",
         r"\g<a> to \g<b> = \g<c> to \g<d>",

@@ -16,7 +16,7 @@ Speak = Callable[["re.Match[str]"], str]
 FEATURES = {
     "digit": lazy(r"\d"),
     "lone digit": lazy(r"[24](?<![\w.,$€£:/-].)[ ]"),
-    "lone digit 2": lazy(r" 2(?=[.!?]*(?: |$))"),
+    "lone digit 2": lazy(r" 2(?=[.!?,]*(?: |$))"),
     "digit-": lazy(r"\d[^\W\d]{0,3}\.?[ ]?[-–—]"),
     "-digit": lazy(r"[-–+−±~][$€£]?[.\d]"),
     "unit-digit": lazy(r"[-–]\d(?<=[A-Za-z]..)"),

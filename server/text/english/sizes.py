@@ -63,6 +63,8 @@ _SCORERS = lazy(rf"(?:^|[;:,] ){_GOALS}(?:\([a-z.]{{2,5}}\))?(?:[,;] {_GOALS}|$)
 """Messi 23', 67'; Saka 80'."""
 _SCORED_AFTER = lazy(rf",? (?:(?:he|she|they|it|[A-Z]\w+) )?{_SCORED}\b")
 """What shows that 23' is a minute of football: Messi (23', 108'), (Saka 23'), scored at 23', At 12' he scored."""
+INCHES_PER_FOOT = 12
+"""From this number on, 1'14" is a time: minutes and seconds."""
 _NEAR = 40
 """Characters before a minute in which it is looked for."""
 _SIDE = rf"(?:\d{{1,3}}[ -]\d/\d{{1,2}}|{NUMBER})"
@@ -83,7 +85,7 @@ _INCH_SIZES = rf"""
 
 def _feet(match: re.Match[str]) -> str:
     by = " by " if match["by"] else ""
-    if "'" in match[0] and match[0].endswith('"') and float(match["inches"]) >= 20 and not by:
+    if "'" in match[0] and match[0].endswith('"') and float(match["inches"]) >= INCHES_PER_FOOT and not by:
         minutes = numbers.plural(match["feet"], "minute", "minutes")
         return f"{minutes} {numbers.plural(match['inches'], 'second', 'seconds')}"
     return f"{numbers.number(match['feet'])} foot {numbers.number(match['inches'])}{by}"

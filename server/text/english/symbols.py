@@ -261,6 +261,7 @@ RULES: tuple[Rule, ...] = (
     rule(_OR, r"\g<first> or \g<second>", tuple(f"{end}/" for end in "esrmESRM")),
     rule(r"\b(?P<first>and|either|neither)/(?P<second>n?or)\b", r"\g<first> \g<second>", ("/or", "/nor")),
     rule(r"(?<=\w[ ])\*(?=[ ]\w)", "star", "*"),
+    rule(r"(?<=[a-z][ ])\^(?=[ ][a-z])", "caret", "^"),
     rule(_NAMED_SIGN, _named_sign, tuple(f"{end} {sign}" for end in "any" for sign in _SIGN_NAMES)),
     rule(_HASH_KEY, lambda match: f"{match['before'] or ''}pound", "#"),
     rule(r"(?<=[a-z][ ])\#(?=[?.!,;:]|\s*$)", "number", "#"),

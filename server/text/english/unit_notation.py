@@ -113,6 +113,8 @@ RULES: tuple[Rule, ...] = (
         ("k/", "K/", "M/"),
     ),
     rule(r"(?<!\.\d)(?<=\d)[ ]?ct\b\.?(?=\)|[ ](?:box|pack|bag)|,)", _count, ("ct",)),
+    rule(r"(?<=\d\d)[ ]?ct\b(?:(?=\.[ ][A-Z])|\.?(?=\s*$))", _count, ("ct",)),
+    rule(r"(?<=\d)[ ]?[lL]/100[ ]?km(?!\w)", " liters per hundred kilometers", "/100"),
     rule(_LAMP, _lamp, r"\dK"),
     rule(_MILLIBARS, _millibars, ("mb", r"\dmb")),
     rule(_NAUTICAL, _nautical, ("nm", r"\dnm")),

@@ -78,6 +78,7 @@ _IRREGULAR = {
     "cu. in.": ("cubic inch", "cubic inches"),
     "sq ft": ("square foot", "square feet"),
     "sqft": ("square foot", "square feet"),
+    "sqm": ("square meter", "square meters"),
     "sq. ft.": ("square foot", "square feet"),
     "sq in": ("square inch", "square inches"),
     "sq. in.": ("square inch", "square inches"),

@@ -122,6 +122,9 @@ _THOUSANDS = rf"""
     (?<![\w.,$€£]) (?P<number>{numbers.NUMBER}) (?P<scale>[KkMB]|bn) (?P<more>\+)? (?![\w'])
     (?P<noun>(?=[ ][a-z]{{2,}}))?
 """
+_RUN_BEFORE = lazy(
+    r"\b(?:ran|run|runs|running|jog(?:ged|ging|s)?|walk(?:ed|s|ing)?|raced?|couch to|park) (?:an? |my |the )?$", re.I
+)
 _RESOLUTION_BEFORE = lazy(r"(?:\b[Aa]n?|\bthe|\bin|first|last|final|next|each|every)\s$")
 _RESOLUTION_AFTER = lazy(
     r"[ ](?:monitor|video|tv|resolution|display|screen|ultra|run|race|camera|movie|gold|and|in|at|for)"
@@ -294,7 +297,7 @@ def _thousands(match: re.Match[str]) -> str:
         if match["number"] in _KARATS and _JEWELRY.search(around):
             return f"{words} karat"
         resolution = match["number"] in ("2", "4", "5", "8") and match["scale"] == "K"
-        run = match["number"] in ("5", "10", "15") and _RUNS.match(after)
+        run = match["number"] in ("5", "10", "15") and (_RUNS.match(after) or _RUN_BEFORE.search(before))
         described = _RESOLUTION_BEFORE.search(before) and (match["noun"] is None or _RESOLUTION_AFTER.match(after))
         if resolution or run or described:
             return f"{words} K"

@@ -24,9 +24,11 @@ SHORT_DAYS = frozenset(_SHORT_NAMES)
 DAYS_SHORT = r"(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)"
 _DAYS_ANY = rf"(?:{DAYS_SHORT}|MON|TUES?|WED|THU(?:RS?)?|FRI|SAT|SUN|mon|tues?|wed|thu(?:rs?)?|fri)"
 DAYS_LONG = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+_MONTH_NAMES = "January|February|March|April|May|June|July|August|September|October|November|December"
 _DAY_BEFORE = rf"""
     (?<![\w.])(?P<day>{DAYS_SHORT})
     (?= :[ ] | [ ]the[ ]\d
+      | ,?[ ](?:{_MONTH_NAMES})[ ][a-z]
       | [ ](?:at[ ]|@[ ]?)?\d{{1,2}}
         (?: [:.]\d\d | /\d{{1,2}}c\b | \d?/\d{{2,3}}\b
           | [ ]?[AaPp]\.?[Mm] | [ap]\b | [ ]?[-–][ ]?(?:\d|noon|midnight) )
@@ -69,12 +71,16 @@ _AFTER_TIME = rf"""
         | (?=[ ](?!(?:down|up|in|by|with|through|next|back)\b)[a-z])) )
 """
 """9:55 am Sat."""
+_AT_START = rf"(?:(?<=^)|(?<=[;:.][ ]))(?P<day>{DAYS_SHORT})(?=[ ][A-Za-z])"
+"""The day of a plan: Mon at sea; Tue Cozumel."""
+_STARTS = lazy(rf"(?:^|[;:.] )(?:{DAYS_SHORT}|{DAYS_LONG})\b")
 _CELL = rf"^(?P<day>{DAYS_SHORT})(?=,[ ][-−]?\d{{1,3}}°)"
 """The day of a row of a table: "Sat, 71°"."""
 _CERTAIN_DAY = rf"""
     (?<![\w.])(?:Fri|fri|Thurs?|thurs|Tues?|tues|Weds)(?![\w'-]|\.\w|[ ][A-Z][a-z])(?:\.(?=[ ][a-z\d]))?
   | (?: (?<=\b[Oo]n[ ]) | (?<=\b[Bb]y[ ]) | (?<=\b[Tt]his[ ]) | (?<=\b[Nn]ext[ ]) | (?<=\blast[ ]) | (?<=\b[Ee]very[ ])
       | (?<=\buntil[ ]) | (?<=\btill[ ]) ) {DAYS_SHORT} (?![\w'-]|\.\w|[ ][A-Z])(?:\.(?=[ ][a-z\d]))?
+  | (?<=\bfor[ ])(?:Mon|Wed|Sat)(?=[,;.!?]|\s*$|[ ](?:at|from|and|or)\b)
 """
 """A weekday alone. Mon, Wed, Sat and Sun are also other words."""
 _NAMED_FRI = lazy(
@@ -134,6 +140,10 @@ def _letter_after(match: re.Match[str]) -> str:
     return _LETTER_DAYS[match["day"]] if _LETTER_WEEK.search(match.string) else match[0]
 
 
+def _at_start(match: re.Match[str]) -> str:
+    return day_name(match["day"]) if len(_STARTS.findall(match.string)) > 1 else match[0]
+
+
 def _certain_day(match: re.Match[str]) -> str:
     return match[0] if match[0].startswith("Fri") and _NAMED_FRI.search(match.string) else day_name(match[0])
 
@@ -171,6 +181,7 @@ RULES: tuple[Rule, ...] = (
     rule(_DAYS_SLASHED, lambda match: ", ".join(_LETTER_DAYS[each] for each in match[0].split("/")), "/"),
     rule(_DAY_BEFORE, _day_before, SHORT_DAYS),
     rule(_AFTER_TIME, _after_time, SHORT_DAYS),
+    rule(_AT_START, _at_start, SHORT_DAYS),
     rule(_CELL, lambda match: day_name(match["day"]), SHORT_DAYS),
     rule(_CERTAIN_DAY, _certain_day, SHORT_DAYS),
     rule(_LAST_DAY, _last_day, ("mon", "wed", "sat", "sun")),

@@ -20,7 +20,7 @@ _DECADE_BEFORE = lazy(
 """Words before a decade: "the 90s". Without one, "90s" is a duration."""
 _DECADE_AFTER = lazy(
     r"[ -](?:music|songs?|movies?|films?|rock|pop|hip|hits?|fashion|kids?|shows?|sitcoms?|style|hair|vibes?|nostalgia|"
-    r"cartoons?|bands?|era|aesthetic|classics?|babies|baby|playlist|party|throwback|themed?)\b"
+    r"cartoons?|bands?|house|techno|disco|rap|grunge|punk|metal|funk|soul|jazz|country|dance|synth|cars?|anime|jeans|sneakers|outfits?|looks?|toys?|games?|tunes?|jams?|bangers?|childhood|trends?|icons?|stars?|romcoms?|design|tech|era|aesthetic|classics?|babies|baby|playlist|party|throwback|themed?)\b"
 )
 """Words after a decade: "90s music"."""
 _DECADES = r"(?<![\w.,$€£])(?P<start>(?:1\d|20)\d0)s[ ]?[-–][ ]?'?(?P<end>(?:1\d|20)?\d0)'?s(?!\w)"
