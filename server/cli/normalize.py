@@ -14,7 +14,9 @@ from server.text.scripts import unreadable_script
 
 
 def normalize(
-    text: Annotated[str, typer.Argument(help="What is typed; - reads standard input.")],
+    text: Annotated[
+        str, typer.Argument(help="What is typed; - reads standard input. Put -- before a text that begins with a dash.")
+    ],
     language: Annotated[str, typer.Option(help="The language of the text.")] = "english",
     steps: Annotated[str, typer.Option(help="Steps to run, separated by commas.")] = ",".join(STEPS),
     pronunciation: Annotated[

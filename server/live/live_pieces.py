@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from server.live.messages import FirstWord
-from server.long_text.pieces import CLAUSE_PAUSE, PARAGRAPH_PAUSE, SENTENCE_PAUSE, ends_with_abbreviation
+from server.long_text.pieces import (
+    CLAUSE_PAUSE,
+    PARAGRAPH_PAUSE,
+    SENTENCE_PAUSE,
+    SHORTEST,
+    ends_with_abbreviation,
+    in_one_paragraph,
+)
 from server.long_text.segments import MAX_PAUSE
 from server.long_text.sentences import weight
 from server.text.frontend import Spoken
@@ -48,8 +56,8 @@ class LivePiece:
         self.ready = self.ended = True
 
     def take(self) -> str:
-        """Return the text that was added since the last call."""
-        text = "".join(self._untaken)
+        """Return the text that was added since the last call, in one paragraph."""
+        text = in_one_paragraph("".join(self._untaken))
         self._untaken.clear()
         return text
 
@@ -57,8 +65,9 @@ class LivePiece:
 class LivePieces:
     """The pieces of one live utterance.
 
-    A piece ends where a pause is requested, at the end of a sentence once it has half of the maximum length, at the end
-    of a clause at the maximum, and at any word at 1.5 times the maximum. longest: maximum weight of a piece.
+    A piece ends where a pause is requested, at the end of a paragraph that is not very short, at the end of a sentence
+    once it has half of the maximum length, at the end of a clause at the maximum, and at any word at 1.5 times the
+    maximum. longest: maximum weight of a piece; infinite for a voice that must not be split.
     """
 
     def __init__(self, longest: float) -> None:
@@ -105,10 +114,12 @@ class LivePieces:
     def _pause_before_word(self, piece: LivePiece) -> float:
         """Return the seconds of the pause after ``piece`` if it ends before the next word, else 0."""
         tail = piece.tail
-        if piece.weight < self._longest / 2 or not _BETWEEN_WORDS.search(tail):
+        if not _BETWEEN_WORDS.search(tail):
             return 0.0
-        if _PARAGRAPH_END.search(tail):
+        if _PARAGRAPH_END.search(tail) and piece.weight >= SHORTEST and math.isfinite(self._longest):
             return PARAGRAPH_PAUSE
+        if piece.weight < self._longest / 2:
+            return 0.0
         if _SENTENCE_END.search(tail) and not ends_with_abbreviation(tail):
             return SENTENCE_PAUSE
         at_clause = piece.weight >= self._longest and _CLAUSE_END.search(tail) is not None

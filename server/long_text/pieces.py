@@ -20,6 +20,7 @@ _SMALL = 3
 _ABBREVIATED = re.compile(r"(?:^|[\s(\"'«„“])(?:[^\W\d_]|[A-ZÀ-Þ][a-zß-ÿ]{1,2}|\d{1,3})\.\s*$")
 """An initial, a title or an ordinal number: "M. Dupont", "Der 2. Weltkrieg". A match at the real end of a sentence is
 harmless."""
+_EMPTY_LINES = re.compile(r"[^\S\n]*\n[^\S\n]*\n\s*")
 _TAIL = 8
 """Characters at the end of a part that are searched for ``_ABBREVIATED``."""
 
@@ -60,7 +61,7 @@ def pieces(text: str, language: str, longest: int, *, fill: bool) -> Iterator[Pi
         spoken = "".join(part.text for part in group)
         pause = max(pause, group[0].pause)
         if has_words(spoken):
-            yield Piece(spoken.strip().replace("\n", " "), pause if count else 0.0)
+            yield Piece(" ".join(spoken.split()), pause if count else 0.0)
             count, pause = count + 1, 0.0
     if not count:
         yield Piece(text.strip()[:longest])
@@ -69,6 +70,11 @@ def pieces(text: str, language: str, longest: int, *, fill: bool) -> Iterator[Pi
 def has_words(text: str) -> bool:
     """Return whether ``text`` has a letter or a digit."""
     return any(map(str.isalnum, text))
+
+
+def in_one_paragraph(text: str) -> str:
+    """Return ``text`` with a space instead of each run of empty lines: checkpoints learned single paragraphs."""
+    return _EMPTY_LINES.sub(" ", text)
 
 
 def ends_with_abbreviation(text: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from engine.protocol.request import SpeechRequest
-from server.long_text.pieces import Piece, has_words, pieces
+from server.long_text.pieces import Piece, has_words, in_one_paragraph, pieces
 from server.long_text.sentences import weight
 from server.request_models.speech import Split
 from server.text.frontend import Pause
@@ -84,7 +84,7 @@ def _pieces_of(turn: Turn, split: Split, longest: int) -> Iterator[Piece]:
     """Yield the pieces of a turn. A piece without text is a requested pause at its end."""
     request = turn.request
     if _is_whole(turn, split, longest) or not has_words(request.text):
-        yield Piece(request.text)
+        yield Piece(in_one_paragraph(request.text))
         return
     pause, start = 0.0, 0
     for end, seconds in [*turn.pauses, (len(request.text), 0.0)]:

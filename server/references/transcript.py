@@ -9,6 +9,7 @@ from typing import NamedTuple
 from engine.protocol.request import EngineInfo
 from server.api_error import ApiError
 from server.long_text.sentences import weight
+from server.synthesis.spoken_input import check_script
 from server.text.frontend import spoken
 from server.text.language import text_language
 
@@ -33,10 +34,15 @@ class Transcript(NamedTuple):
 
 
 def transcript_for(text: str, info: EngineInfo, steps: tuple[str, ...]) -> Transcript:
-    """Return a transcript as it is spoken, or exactly as it was given if ``steps`` is empty. Raises ApiError."""
+    """Return a transcript as it is spoken, or exactly as it was given if ``steps`` is empty.
+
+    Raises ApiError if nothing of it is spoken, or in a script that the checkpoint cannot read.
+    """
     if not steps:
         return Transcript(text)
-    return spoken_transcript(text, text_language("auto", text, info.readable_languages), steps)
+    transcript = spoken_transcript(text, text_language("auto", text, info.readable_languages), steps)
+    check_script(transcript.text, info, _PARAM)
+    return transcript
 
 
 @lru_cache(maxsize=256)

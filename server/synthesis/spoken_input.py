@@ -88,8 +88,7 @@ def has_sound(text: str) -> bool:
 def nothing_to_speak(param: str) -> ApiError:
     """Return the error for a text that has no sound. param: the request field that it is from."""
     message = (
-        f"nothing of {param} can be spoken: it has only punctuation, markup, emoji or pauses; send at least one word, "
-        "or set normalize to false to speak the text as it is"
+        f"nothing of {param} can be spoken: it has only punctuation, markup, emoji or pauses; send at least one word"
     )
     return ApiError(message, param=param, code="nothing_to_speak")
 

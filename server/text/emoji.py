@@ -56,6 +56,17 @@ _EMOTICON = lazy(
     """,
     re.VERBOSE,
 )
+_FACE = lazy(
+    r"""
+    (?<!\w) [ヽ\\ノ╯ლづっ┌ʕ(]{0,2}
+    \( (?=[^()\n]{0,14}[^\x00-\x7f]|\^[oO_.]\^) (?=[^()\n]{0,14}(?:[^()\w\s]|[ಠಥ]))
+        (?:[^()\w\s]|[ಠಥ益ωдДツシッ口皿ヮノºoOTvwx_]){2,14} \)
+    [ﾉノ丿づっ╯ლʔ彡ヽ/)\\]{0,3} (?:[ ]?[︵彡]{0,2}[ ]?┻━┻)? (?!\w)
+  | (?<!\w) (?P<eye>[ಠಥ◕◔ʘ◉●⊙╥]) [_‿ω益︵∀.﹏ヮ]{1,3} (?P=eye) (?!\w)
+    """,
+    re.VERBOSE,
+)
+"""Faces of several characters: ಠ_ಠ, ヽ(^o^)丿, (╯°□°)╯."""
 _NOT_COUNTED = "thanks|us|this|yes|always|hugs|kisses|guys|was|has|does|its|lots|xs"
 _COMPARED = rf"and|or|then|is|km|people|(?!(?:{_NOT_COUNTED})\b)[a-z]{{2,20}}s"
 """Words after which "<3" is no heart: "<3 dollars"."""
@@ -122,6 +133,8 @@ def _replace(text: str, *, named: bool) -> str:
         changed = _SEQUENCE.sub(lambda match: f" {sequence_name(match[0])} " if named else " ", changed)
         changed = _SELECTORS.sub("", changed)
     changed = _EMOTICON.sub("", changed)
+    if not changed.isascii():
+        changed = _FACE.sub("", changed)
     if "<3" in changed:
         changed = _HEART.sub(_heart, changed)
     if changed == text:

@@ -18,7 +18,7 @@ STEPS = ("unicode", "markup", "emoji", "normalize", "quotes")
 quotation marks."""
 _ENGLISH = frozenset(("english", "en", "en-us", "en-gb"))
 _SPACE = lazy(r"[^\S\n]+")
-_MARKS = lazy(f"[{marks.CODE_START}{marks.CODE_END}{marks.FORMULA_START}{marks.FORMULA_END}]")
+_MARKS = lazy(f"[{marks.CODE_START}{marks.CODE_END}{marks.FORMULA_START}{marks.FORMULA_END}{marks.END}]")
 
 
 class Pause(NamedTuple):
@@ -105,11 +105,11 @@ class Frontend:
         return _with_pauses(self._words.restore(text) if self._words else text, changed)
 
     def _without_markup(self, text: str, line_before: int) -> str:
-        if ssml.is_ssml(text):
-            read = ssml.read(text, say_as if self._english else _as_written)
-            if read is not None:
-                return markup.paragraphs(ssml.bracket_pauses(read))
-        return markup.to_text(text, line_before=line_before)
+        speak = say_as if self._english else _as_written
+        read = ssml.read(text, speak) if ssml.is_document(text) else None
+        if read is not None:
+            return markup.paragraphs(ssml.bracket_pauses(read))
+        return markup.to_text(ssml.elements(text, speak), line_before=line_before)
 
 
 def spoken(

@@ -6,7 +6,7 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
 
-from server.text import formula_markup
+from server.text import formula_markup, marks
 from server.text.english import normalize as english
 from server.text.english import tidy
 from server.text.frontend import STEPS, Frontend, Spoken
@@ -175,10 +175,12 @@ class LiveFrontend:
     def _in_words(self, text: str, *, whole: bool, item: bool) -> str:
         paragraphs: list[str] = []
         for paragraph in english.code_in_words(text).split("\n\n"):
-            words = " ".join(filter(None, map(english.words, english.sentences(paragraph))))
+            words = english.in_words(paragraph)
             inside = self._inside and not paragraphs
             if words and (inside or tidy.has_words(words)):
                 paragraphs.append(words if inside else tidy.opened(words))
+            elif pauses := "".join(marks.PAUSE.findall(words)):
+                paragraphs.append(pauses)
         if whole:
             return "\n\n".join(map(tidy.closed, paragraphs))
         if item:

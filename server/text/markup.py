@@ -44,6 +44,11 @@ _LABEL = lazy(r"^( {0,3})\[(?=[^\]\[\n^]{1,80}\]:[^\S\n]+(?!\S*[./#<:]\S))", re.
 _BLANK = lazy(r"\n[^\S\n]*\n\s*")
 _ENDED = lazy(r"[.!?:;,…][\"')\]]*\s*$")
 _TERMINAL = lazy(r"[.!?:;,—-][\"')\]]*$")
+_OUTLINE_ITEM = lazy(r"(?:[a-zA-Z]|[ivxIVX]{1,5})[.)]\s")
+"""An item whose mark is a letter or a Roman numeral, as those before it tell."""
+_SENTENCE_END = lazy(
+    r"(?<!\bDr)(?<!\bM[rs])(?<!\bMrs)(?<!\bProf)(?<!\bSt)(?<!\bvs)(?<!\be\.g)(?<!\bi\.e)[.!?][\"')\]]*$"
+)
 WRAPPED_FROM = 55
 """Minimum length of a line without an end mark that the next line continues. A shorter one is a sentence."""
 _STARTS_ITEM = lazy(r"(?:-\w|[\"'(]?[A-Z0-9]|(?:[a-zA-Z]|\d{1,2}|[ivx]{1,4})[.)](?:\s|$)|[-+*•]\s)")
@@ -110,7 +115,7 @@ def _blocks(text: str, depth: int, line_before: int = 0) -> Iterator[str]:
             level -= 1
             numbers.pop()
             if not level:
-                yield " ".join(items)
+                yield f"{marks.END} ".join(items)
                 items, item = [], None
         elif kind == "list_item_open":
             number = numbers[-1]
@@ -202,6 +207,10 @@ def join_lines(paragraph: str, *, line_before: int = 0) -> str:
             joined.append(line[:-1])
             continue
         wrapped = len(line) + (0 if index else line_before) >= WRAPPED_FROM
-        breaks = not wrapped and not _TERMINAL.search(line) and _STARTS_ITEM.match(following)
-        joined.append(f"{line}. " if breaks else f"{line} ")
+        ends = not wrapped and _STARTS_ITEM.match(following) is not None
+        mark = "" if _OUTLINE_ITEM.match(following) else marks.END
+        if ends and not _TERMINAL.search(line):
+            joined.append(f"{line}.{mark} ")
+        else:
+            joined.append(f"{line}{mark} " if ends and _SENTENCE_END.search(line) else f"{line} ")
     return "".join([*joined, lines[-1]])

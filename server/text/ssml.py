@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from server.text import marks
 from server.text.patterns import lazy
@@ -13,13 +13,18 @@ from server.text.sound_names import MANNERS, SOUNDS
 SayAs = Callable[[str, str, str], str]
 """Speaks a text as the given ``interpret-as`` and ``format``."""
 
-_TAG = lazy(r"<(?:break|say-as|phoneme|prosody|emphasis)[\s/>]|<sub\s+alias")
-"""A tag of SSML that HTML does not have."""
 _SPEAK = lazy(r"^\s*(?:<\?xml[^>]{0,200}\?>)?\s*<speak[\s>]")
 _ENTITIES = frozenset("amp lt gt quot apos".split())
 """The only named entities of XML."""
 _NOT_XML = lazy(r"&(?:([A-Za-z]\w{1,30});|(?!#\w{1,8};))|<(?![A-Za-z/!?])")
 """An entity with a name, a bare ``&`` or a bare ``<``."""
+_ELEMENT = lazy(
+    r"(?P<code>`{1,9})(?!`)[^`]{0,5000}(?P=code)"
+    r"|<(?P<name>sub|say-as|phoneme)(?P<attributes>\s[^<>]{0,500})>(?P<inner>[^<>]{0,1000})</(?P=name)\s*>",
+    re.IGNORECASE,
+)
+"""Code, or an element without others in it."""
+_ATTRIBUTE = lazy(r"([\w-]{1,40})\s*=\s*([\"'])(.*?)\2")
 _UNCLOSED = lazy(r"<(br(?:eak)?(?:\s[^<>]{0,200})?)(?<!/)>(?!\s{0,9}</br)")
 _TIME = lazy(r"^\s*\+?(\d{1,7}(?:\.\d{1,6})?|\.\d{1,6})\s*(ms|s)\s*$", re.IGNORECASE)
 _STRENGTHS = {"none": 0.0, "x-weak": 0.1, "weak": 0.25, "medium": 0.5, "strong": 0.75, "x-strong": 1.0}
@@ -30,16 +35,32 @@ _PARAGRAPHS = frozenset("p paragraph".split())
 _SENTENCES = frozenset("s sentence".split())
 _ENDS = ".!?:;,"
 _BRACKET_PAUSE = lazy(
-    r"\[\s*(?:pause|break)(?:[ :=]+(?P<time>\d{1,4}(?:\.\d{1,3})?|\.\d{1,3})\s*(?P<unit>ms|s|sec|seconds?)?)?\s*\]",
+    r"\[\s*(?:pause|break)(?:[ :=]+(?P<time>\d{1,4}(?:\.\d{1,3})?|\.\d{1,3})\s*(?P<unit>ms|s|sec|seconds?)?)?\s*\]"
+    r"(?P<mark>[.,;:!?]{1,3}(?=\s|$))?",
     re.I,
 )
 
 _BRACKET_WORDS = lazy(r"(?<!\w)\[\s*(?P<words>[a-z]{2,14}(?:\s[a-z]{2,14}){0,2})\s*\](?![(\[:])", re.I)
 
 
-def is_ssml(text: str) -> bool:
-    """Return whether ``text`` is a ``<speak>`` document, or has a tag that only SSML has."""
-    return "<" in text and (_SPEAK.match(text) is not None or _TAG.search(text) is not None)
+def is_document(text: str) -> bool:
+    """Return whether ``text`` begins with ``<speak>``."""
+    return _SPEAK.match(text) is not None
+
+
+def elements(text: str, say_as: SayAs) -> str:
+    """Return ``text``, which is no document, with its ``sub``, ``say-as`` and ``phoneme`` elements as they are spoken.
+
+    Those in Markdown's code are unchanged.
+    """
+
+    def spoken(match: re.Match[str]) -> str:
+        if match["name"] is None:
+            return match[0]
+        attributes = {name.lower(): html.unescape(value) for name, _, value in _ATTRIBUTE.findall(match["attributes"])}
+        return _spoken(match["name"].lower(), html.unescape(match["inner"]), attributes, say_as)
+
+    return _ELEMENT.sub(spoken, text) if "</" in text else text
 
 
 def break_seconds(time: str | None, strength: str | None) -> float:
@@ -56,9 +77,11 @@ def bracket_pauses(text: str) -> str:
 
 
 def _bracket_pause(match: re.Match[str]) -> str:
-    if match["time"] is None:
-        return f" {marks.pause(_STRENGTHS[_DEFAULT_BREAK])} "
-    return f" {marks.pause(float(match['time']) / (1000 if match['unit'].lower() == 'ms' else 1))} "
+    """Return the mark of a pause. A punctuation mark after it belongs to the words before it."""
+    seconds = _STRENGTHS[_DEFAULT_BREAK]
+    if match["time"] is not None:
+        seconds = float(match["time"]) / (1000 if (match["unit"] or "s").lower() == "ms" else 1)
+    return f"{match['mark'] or ''} {marks.pause(seconds)} "
 
 
 def _without_sound(match: re.Match[str]) -> str:
@@ -77,8 +100,6 @@ def read(text: str, say_as: SayAs) -> str | None:
     document = _UNCLOSED.sub(r"<\1/>", _NOT_XML.sub(_escaped, text.strip()))
     if "<!DOCTYPE" in document or "<!ENTITY" in document:
         return None
-    if not _SPEAK.match(document):
-        document = f"<speak>{document}</speak>"
     reader = _Reader(say_as)
     parser = ParserCreate("utf-8")
     parser.StartElementHandler = reader.start
@@ -125,7 +146,7 @@ class _Reader:
         elif name in _REPLACED:
             attributes, start = self._inside.pop()
             inner = "".join(self._pieces[start:])
-            self._pieces[start:] = [self._replaced(name, inner, attributes)]
+            self._pieces[start:] = [_spoken(name, inner, attributes, self._say_as)]
         elif name in _SENTENCES or name in _PARAGRAPHS:
             self._pieces.append((" " if self._ended() else ". ") if name in _SENTENCES else "\n\n")
 
@@ -140,8 +161,10 @@ class _Reader:
         last = self._pieces[-1].rstrip() if self._pieces else ""
         return not last or last[-1] in _ENDS
 
-    def _replaced(self, name: str, inner: str, attributes: dict[str, str]) -> str:
-        if name in ("sub", "phoneme"):
-            return attributes.get("alias") or inner
-        kind = attributes.get("interpret-as", "").strip().lower()
-        return self._say_as(inner.strip(), kind, attributes.get("format", "").strip().lower())
+
+def _spoken(name: str, inner: str, attributes: Mapping[str, str], say_as: SayAs) -> str:
+    """Return what is spoken for an element in ``_REPLACED``."""
+    if name in ("sub", "phoneme"):
+        return attributes.get("alias") or inner
+    kind = attributes.get("interpret-as", "").strip().lower()
+    return say_as(inner.strip(), kind, attributes.get("format", "").strip().lower())

@@ -21,7 +21,7 @@ KNOWN = frozenset(
 """Names of the tags of HTML and SSML."""
 _PARAGRAPH = frozenset(
     "p div h1 h2 h3 h4 h5 h6 section article header footer table ul ol dl blockquote pre hr body main figure "
-    "form".split()
+    "form speak".split()
 )
 _LINE = frozenset("br li tr dt dd option".split())
 _TAG = lazy(
@@ -31,6 +31,8 @@ _TAG = lazy(
     """,
     re.DOTALL | re.VERBOSE,
 )
+_CODE_ELEMENT = lazy(r"<code>(?P<code>[^<`]{1,1000})</code>", re.IGNORECASE)
+_CODE_SPAN = lazy(r"((?<!`)`[^`\n]{1,1000}`(?!`))")
 _ATTRIBUTES = lazy(
     r"\s*(?:[A-Za-z_:@][\w:.@-]{0,60}\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'=<>`]+)\s*"
     r"|(?:disabled|checked|hidden|selected|required|controls|autoplay|open|async|defer|readonly|multiple)\s*)*/?\s*"
@@ -38,8 +40,16 @@ _ATTRIBUTES = lazy(
 
 
 def strip(text: str) -> str:
-    """Return ``text`` without its tags, with entities decoded."""
-    return html.unescape(_TAG.sub(lambda match: spoken(match[0], text[match.start() - 1 : match.start()]), text))
+    """Return ``text`` without its tags, with entities decoded. Code keeps its tags, as code of Markdown."""
+    text = _CODE_ELEMENT.sub(lambda match: f"`{html.unescape(match['code'])}`", text)
+    without = [
+        piece if piece.startswith("`") else html.unescape(_without_tags(piece)) for piece in _CODE_SPAN.split(text)
+    ]
+    return "".join(without)
+
+
+def _without_tags(text: str) -> str:
+    return _TAG.sub(lambda match: spoken(match[0], text[match.start() - 1 : match.start()]), text)
 
 
 def spoken(tag: str, before: str) -> str:
@@ -57,7 +67,8 @@ def spoken(tag: str, before: str) -> str:
         return tag
     if name == "break":
         attributes = dict(re.findall(r"(time|strength)\s*=\s*[\"']?([^\"'\s/>]+)", match["attributes"]))
-        return f" {marks.pause(ssml.break_seconds(attributes.get('time'), attributes.get('strength')))} "
+        seconds = ssml.break_seconds(attributes.get("time"), attributes.get("strength"))
+        return f" {marks.pause(seconds)} " if seconds else " "
     if name in _PARAGRAPH:
         return "\n\n"
     if name in _LINE:

@@ -17,6 +17,7 @@ _PLAIN = {
     "ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st",
     "⁄": "⁄", "∕": "/", "∶": ":", "꞉": ":", "﹪": "%", "﹟": "#", "﹠": "&", "﹫": "@",
     "\r": "\n", "\v": "\n", "\f": "\n", "\x85": "\n", "\u2028": "\n", "\u2029": "\n\n",
+    "￥": "¥", "￦": "₩", "￡": "£", "￠": "¢",
     "\u1680": " ", "\u00a0": " ", "\u202f": " ", "\u205f": " ", "\u3000": " ",
     **{chr(code): " " for code in range(0x2000, 0x200B)},
 }  # fmt: skip
@@ -33,9 +34,14 @@ _LEFT_MARKS = lazy(
 )
 """Combining marks that are left after composition: on a Latin letter, a digit or a space. x̄ keeps its own."""
 _STYLED = lazy(
-    "[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff\u24b6-\u24e9\u2100-\u2115\u2119-\u2121\u2124-\u2138]+"
+    "[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff\u24b6-\u24e9\u2100-\u2115\u2119-\u2121\u2124-\u2138"
+    "\u2160-\u217f\u3371-\u33df]+"
 )
-"""Full-width, mathematical and circled letters and digits: people use them for style."""
+"""Full-width, mathematical and circled letters and digits, which people use for style; Roman numerals and units that
+are one character each."""
+_TYPED_FRACTION = lazy(r"(?<=[0-9])⁄(?=[0-9])")
+_JOINED = lazy(r"(?<=[A-Za-z])[\u200c\u200d]+(?=[A-Za-z])")
+"""Joiners that other scripts need, between Latin letters."""
 _WIDE_PUNCTUATION = lazy("[\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff5e]")
 _WIDE_SCRIPT = lazy("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _OTHER_DIGITS = lazy(r"[^\x00-\x7f\D]")
@@ -54,9 +60,10 @@ def clean(text: str) -> str:
         return _INVISIBLE.sub("", text.translate(_TABLE))
     text = _STACKED.sub("", text)
     text = unicodedata.normalize("NFC", text)
-    text = _INVISIBLE.sub("", text.translate(_TABLE))
+    text = _JOINED.sub("", _INVISIBLE.sub("", text.translate(_TABLE)))
     text = _LEFT_MARKS.sub("", text)
     text = _STYLED.sub(_unstyled, text)
+    text = _TYPED_FRACTION.sub("/", text)
     text = _OTHER_DIGITS.sub(lambda match: str(unicodedata.decimal(match[0])), text)
     text = _NUMBER_SIGNS.sub(lambda match: f" {unicodedata.numeric(match[0]):.0f} ", text)
     if not _WIDE_SCRIPT.search(text):

@@ -107,6 +107,22 @@ def test_a_transcript_that_cannot_match_is_refused(
         assert f"got {len(transcript.strip())}" in error["message"]
 
 
+def test_a_transcript_in_a_script_that_the_checkpoint_cannot_read_is_refused(
+    speaking: Serving, recording: NDArray[np.float32]
+) -> None:
+    fields = {"ref_text": "Две лисы перешли через сад, пока мы завтракали."}
+    with speaking.client() as client:
+        cloned = client.post(SPEECH, json=speech(ref_audio=data_url(recording), **fields))
+        stored = client.post(
+            "/v1/audio/voices",
+            data={"name": "foxes", "consent": "recording-consent", **fields},
+            files={"audio_sample": ("a.wav", wav(recording), "audio/wav")},
+        )
+    for response in (cloned, stored):
+        assert response.status_code == 400
+        assert response.json()["error"]["code"] == "unsupported_script"
+
+
 def test_a_stored_voice_completes_its_transcript_in_each_request(
     serving: Serving, client: httpx.Client, recording: NDArray[np.float32]
 ) -> None:

@@ -84,7 +84,17 @@ def test_live_text_is_split_at_sentences(size: int) -> None:
         (SENTENCE_PAUSE, sentence),
         (PARAGRAPH_PAUSE, sentence),
     ]
-    assert split(*deltas(text, size), longest=float("inf")) == [(0.0, text.strip())]
+    assert split(*deltas(text, size), longest=float("inf")) == [(0.0, " ".join(text.split()))]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_paragraphs_are_pieces_unless_they_are_very_short(size: int) -> None:
+    """No piece has an empty line, which checkpoints have not learned to read."""
+    text = "Yes.\n\nOf course, I can help.\n\nThe first step is to open the box."
+    assert split(*deltas(text, size)) == [
+        (0.0, "Yes. Of course, I can help."),
+        (PARAGRAPH_PAUSE, "The first step is to open the box."),
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])

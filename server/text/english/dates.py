@@ -31,8 +31,12 @@ _NUMERIC = r"""
     (?<![\w\-/.]) (?P<first>\d{1,2}) (?P<mark>[-/.]) (?P<second>\d{1,2}) (?P=mark) (?P<year>\d{4}|\d{2})
     (?![\w\-/]|\.\d)
 """
+_COUNTED = (
+    r"[ ](?:miles|people|men|women|more|minutes|hours|days|weeks|months|years|times|percent|dollars|cups|points)\b"
+)
+"""What is counted after the name of a month: "in May 5 people came"."""
 _MONTH_DAY = rf"""
-    (?<!\w) {_WEEKDAY} (?P<month>{MONTH})[ ](?:the[ ])?{_DAY}(?:st|nd|rd|th)?(?![\w:%]|[.,]\d|[ ][ap]\.?m)
+    (?<!\w) {_WEEKDAY} (?P<month>{MONTH})[ ](?:the[ ])?{_DAY}(?:st|nd|rd|th)?(?![\w:%]|[.,]\d|[ ][ap]\.?m|{_COUNTED})
     (?:[ ]?[-–][ ]?(?P<to>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?(?![\w:%]))?
     (?:,?[ ]{_YEAR}(?![\w%]|[.,:]\d)|,[ ]?'(?P<short>\d\d)(?!\w))?
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from server.text import marks
 from server.text.english import (
     abbreviations,
     abbreviations_in_context,
@@ -135,8 +136,18 @@ _ABBREVIATIONS = (
     | academic.SHORT_SUBJECTS
     | state_abbreviations.SHORT_STATES
 )
+_STARTERS = (
+    "After|All|And|Another|As|At|Because|But|By|Each|For|From|He|Her|Here|His|How|However|If|In|It|Its|Let|My|No|Not|Now"
+    "|On|Or|Our|She|So|That|The|Their|Then|There|These|They|This|Those|To|We|What|When|Where|Which|Who|Why|With|Yes|You|Your"
+)
+_LETTERED = (
+    "[Aa]nswer|[Oo]ption|[Vv]itamin|[Hh]epatitis|[Gg]eneration|[Tt]ype|[Gg]rade|[Gg]roup|[Tt]eam|[Pp]lan|[Pp]oint"
+)
+"""Words before a letter that is no initial: Vitamin D."""
 _SENTENCE_END = lazy(
-    r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"
+    r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)]"
+    rf"|(?<=[a-z][ ])[A-Z](?=\.\s+(?:{_STARTERS})\b)|\b(?:{_LETTERED})[ ][A-Z](?=\.\s))"
+    r"(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"
 )
 
 
@@ -150,7 +161,13 @@ def normalize(text: str) -> str:
 
 
 def _paragraph(paragraph: str) -> str:
-    return tidy.finish(" ".join(filter(None, map(words, sentences(paragraph)))))
+    return tidy.finish(in_words(paragraph))
+
+
+def in_words(paragraph: str) -> str:
+    """Return a paragraph in words, without adding a capital at its beginning or a full stop at its end."""
+    parts = [" ".join(filter(None, map(words, sentences(part)))) for part in paragraph.split(marks.END)]
+    return " ".join([*filter(None, parts[:1]), *map(tidy.opened, filter(None, parts[1:]))])
 
 
 def words(piece: str) -> str:

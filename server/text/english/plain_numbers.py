@@ -69,6 +69,8 @@ _UNDERSCORES = r"(?<![\w.])\d{1,3}(?:_\d{3})+(?![\w.])"
 _ISH = r"(?<=[\d%])-?ish(?!\w)"
 _DOTTED_GROUPS = r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,8}(?![\w.])"
 _SPACED_GROUPS = r"(?<![\w.,\-])[1-9]\d{0,2}(?:[ ]000){1,8}(?![\w\-]|[.,]\d|[ ]\d)"
+_SWISS = r"(?<![\w.,'])\d{1,3}(?:'\d{3}){1,4}(?![\w'])"
+"""1'000'000."""
 _OLD_ORDINAL = r"""
     (?<![\w.,]) (?P<number>\d?[23])d
     (?=[ ](?:of|day|inst|ult|instant|ultimo|Congress|session|[Rr]egiment|[Cc]avalry|[Ii]nfantry|[Dd]ivision
@@ -159,6 +161,7 @@ def _trailing(match: re.Match[str]) -> str:
 
 
 FIRST: tuple[Rule, ...] = (
+    rule(_SWISS, lambda match: match[0].replace("'", ","), r"\d'\d"),
     rule(_UNDERSCORES, lambda match: match[0].replace("_", ""), "_"),
     rule(_OLD_ORDINAL, lambda match: f"{match['number']}{'nd' if match['number'][-1] == '2' else 'rd'}", "digit h"),
     rule(_ISH, " ish", "ish"),

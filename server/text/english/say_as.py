@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import dates, letters, numbers, times
+from server.text.english import dates, letters, numbers, times, web
 from server.text.english.rules import Rules
 from server.text.patterns import lazy
 
@@ -18,7 +18,7 @@ def say_as(text: str, kind: str, form: str) -> str:
     if len(text) > _LONGEST:
         return text
     if kind in ("characters", "spell-out", "verbatim", "letters"):
-        return letters.spell(" ".join(text))
+        return " ".join(web.SYMBOLS.get(each) or letters.spell(each) for each in text if not each.isspace())
     if kind == "digits":
         return " ".join(
             numbers.digits(each) if each.isdecimal() else each for each in re.findall(r"\d+|[^\W\d]+", text)

@@ -212,6 +212,7 @@ def _footnote(match: re.Match[str]) -> str:
 
 
 FIRST: tuple[Rule, ...] = (
+    rule(r"(?<!\w)(?P<kind>ASP|VB|ADO)\.NET\b", lambda match: f"{' '.join(match['kind'])} dot net", ".NET"),
     rule(_FOOTNOTE, _footnote, tuple("¹²³⁴⁵⁶⁷⁸⁹")),
     rule(_VERSE, lambda match: f"{match['line'].rstrip(' ,')}, ", " / "),
     rule(r"(?<=\+\+|[ACF]\#)/(?=[A-Z])", ", ", "/"),

@@ -122,6 +122,10 @@ _THOUSANDS = rf"""
     (?<![\w.,$€£]) (?P<number>{numbers.NUMBER}) (?P<scale>[KkMB]|bn) (?P<more>\+)? (?![\w'])
     (?P<noun>(?=[ ][a-z]{{2,}}))?
 """
+_COMPANY_AFTER = lazy(
+    r"'s\b|[ ](?:makes?|made|sells?|is|was|has|sa(?:id|ys)|announced|tape|masks?|respirators?|products?|stock|shares)\b"
+)
+"""Words after the company 3M."""
 _RUN_BEFORE = lazy(
     r"\b(?:ran|run|runs|running|jog(?:ged|ging|s)?|walk(?:ed|s|ing)?|raced?|couch to|park) (?:an? |my |the )?$", re.I
 )
@@ -193,7 +197,7 @@ def _is_inches(match: re.Match[str]) -> bool:
 
 
 def _ends_sentence(match: re.Match[str]) -> bool:
-    return re.match(r"\s+[A-Z]|\s*$", match.string[match.end() : match.end() + 3]) is not None
+    return re.match(r"[\"')\]]{0,2}(?:\s+[A-Z]|\s*$)", match.string[match.end() : match.end() + 5]) is not None
 
 
 def _upper(match: re.Match[str]) -> str:
@@ -288,6 +292,8 @@ def _thousands(match: re.Match[str]) -> str:
     words = numbers.number(match["number"])
     before, after = match.string[max(0, match.start() - 12) : match.start()], match.string[match.end() :][:12]
     places = (_NUMBERED_PLACE, _PLACE, _LETTER_BEFORE) if match["scale"] == "B" else (_NUMBERED_PLACE,)
+    if match[0] == "3M" and _COMPANY_AFTER.match(after):
+        return f"{words} M"
     if any(place.search(before) for place in places):
         return f"{words} {match['scale'].upper()}"
     if match["scale"] == "B" and match["noun"] is None and "." not in match["number"]:

@@ -17,7 +17,7 @@ _DOMAINS = (
 _WORD_DOMAINS = frozenset("at be so to no me it us in is la im".split())
 """Top-level domains that are also words, as in "Stop.it" with a missing space. They need ``www.`` or a path."""
 _SPOKEN_DOMAINS = {"co": "co", "me": "me", "so": "so", "to": "to", "io": "I O", "mil": "mil", "int": "int"}
-_SYMBOLS = {
+SYMBOLS = {
     ".": "dot",
     "/": "slash",
     "-": "dash",
@@ -117,8 +117,8 @@ def speak_pieces(text: str) -> str:
     """Return a part of an address in words, with every symbol named."""
     words = []
     for piece in _PIECES.findall(text):
-        if piece in _SYMBOLS:
-            words.append(_SYMBOLS[piece])
+        if piece in SYMBOLS:
+            words.append(SYMBOLS[piece])
         elif piece.isdecimal():
             words.append(_digits(piece))
         else:

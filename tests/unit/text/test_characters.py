@@ -32,6 +32,8 @@ from server.text.scripts import unreadable_script
         ("non‑breaking hyphen‐ation", "non-breaking hyphen-ation"),
         ("m² and ½ → x – y — z", "m² and ½ → x – y — z"),
         ("你好，世界！", "你好，世界！"),
+        ("1⁄2 and 5㎏ for ￥500, Ⅳ", "1/2 and 5kg for ¥500, IV"),
+        ("hel\u200dlo wor\u200cld", "hello world"),
     ],
 )
 def test_equivalent_characters_become_the_same(typed, clean):
@@ -61,6 +63,8 @@ def test_cleaning_leaves_no_control_characters(text):
         ("83 cats for $4.83, 8) seat 8D, x =3", "83 cats for $4.83, 8) seat 8D, x =3"),
         ("© 2024 ™ → ✓", "© 2024 ™ →"),
         ("no emoji at all", "no emoji at all"),
+        ("Thanks ಠ_ಠ and ヽ(^o^)丿 (╯°□°)╯︵ ┻━┻ bye", "Thanks and bye"),
+        ("naïve (w/o) (5€) (é)", "naïve (w/o) (5€) (é)"),
     ],
 )
 def test_emoji_are_dropped(typed, dropped):

@@ -113,7 +113,7 @@ def test_other_words_keep_their_hyphen(typed):
         ("You mean that he—?", "You mean that he?"),
         ("Really...? No…!", "Really? No!"),
         ("Loading....", "Loading."),
-        ("- one...\n- two—\n- three", "One... two. Three."),
+        ("- one...\n- two—\n- three", "One. Two. Three."),
     ],
 )
 def test_a_sentence_that_breaks_off_ends_with_its_mark_or_a_full_stop(typed, text):

@@ -156,6 +156,22 @@ def test_pauses_come_with_their_piece():
     assert first.text[: first.pauses[0].position] == "Wait. "
 
 
+@pytest.mark.parametrize("sizes", [[1], [7], [1000]])
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("Hello there.\n\n[pause 2s]\n\nNext one.", [2.0]),
+        ("[pause 1s]\n\n- one\n- two\n\n<break time='2s'/>", [1.0, 2.0]),
+        ("# Title\n\n[pause 0.5]\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n[pause 3s]", [0.5, 3.0]),
+    ],
+)
+def test_pauses_between_paragraphs_are_those_of_the_whole_text(text, seconds, sizes):
+    front, pieces = LiveFrontend("english"), live(text, sizes)
+    parts = [front.feed(text), front.finish()]
+    assert [pause.seconds for part in parts for pause in part.pauses] == seconds
+    assert "".join(pieces).split() == spoken(text, "english").text.split()
+
+
 @pytest.mark.parametrize(
     ("text", "language"),
     [("Es ist 5 Uhr. Das kostet 3,50 €. Gut so!", "german"), ("你好。今天天气很好！再见", "chinese")],

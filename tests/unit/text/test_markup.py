@@ -130,6 +130,31 @@ class TestSsml:
         assert ssml.read(typed, say_as) is None
         assert "<s" not in text(typed)
 
+    @pytest.mark.parametrize(
+        ("typed", "plain"),
+        [
+            ('# Title\n\nSee **bold** <break time="1s"/> and [docs](https://a.b).\n\n- one\n- two',
+             "Title.\n\nSee bold and docs.\n\none. two."),
+            ('It is *<sub alias="World Wide Web">WWW</sub>*, <say-as interpret-as="digits">12</say-as>.',
+             "It is World Wide Web, one two."),
+            ('Write `<break time="1s"/>` or `<sub alias="a">b</sub>`.',
+             'Write <break time="1s"/> or <sub alias="a">b</sub>.'),
+            ("<div>Hello</div> use `<b>` and <code>&lt;i&gt;</code>.", "Hello\n\nuse <b> and <i>."),
+            ("<speak>One</speak><speak>Two</speak>", "One\n\nTwo"),
+            ('<say-as interpret-as="spell-out">C++ a_1</say-as>', "C plus plus A underscore one"),
+        ],
+    )  # fmt: skip
+    def test_elements_within_markdown_are_read_and_code_is_kept(self, typed, plain):
+        assert text(typed) == plain
+
+    @pytest.mark.parametrize(
+        ("typed", "plain", "position"),
+        [("Hi [pause 0.5] there.", "Hi there.", 3), ("Wait here [pause 0.5s]. Then go.", "Wait here. Then go.", 11)],
+    )
+    def test_a_pause_without_a_unit_has_seconds_and_a_mark_after_it_ends_the_words_before(self, typed, plain, position):
+        result = spoken(typed, "english")
+        assert (result.text, [tuple(each) for each in result.pauses]) == (plain, [(position, 0.5)])
+
     def test_depth_costs_nothing(self):
         assert text(f"<speak>{'<prosody>' * 20000}deep{'</prosody>' * 20000}</speak>") == "deep"
 
