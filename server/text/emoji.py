@@ -148,7 +148,7 @@ def _stars(match: re.Match[str]) -> str:
     full, empty = len(match["full"].replace("\ufe0f", "")), len(match["empty"] or "")
     around = match.string[max(0, match.start() - _NEAR) : match.end() + _NEAR]
     alone = around.count("★") + around.count("⭐") == full
-    if not (match["half"] or empty or (alone and _FEWEST_STARS <= full <= _MOST_STARS)):
+    if not (match["half"] or empty or ((alone or "☆" in around) and _FEWEST_STARS <= full <= _MOST_STARS)):
         return match[0]
     half = " and a half" if match["half"] else ""
     of = f" out of {cardinal(full + empty + bool(half))}" if empty else ""

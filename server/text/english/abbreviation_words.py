@@ -61,7 +61,7 @@ NUMBERED: dict[str, str] = {
 }
 """Abbreviations before a number."""
 
-BARE_NUMBERED = "Ep ep Gm Fig Figs Vol Apt Ste Rm Ext ext Flt Hwy Rte Bldg Lvl Lv".split()
+BARE_NUMBERED = "Ep ep Gm Fig Figs Vol Apt Ste Rm Ext ext Flt Hwy Rte Bldg Lvl Lv lvl lv".split()
 """Those that can lack the full stop."""
 
 STREETS: dict[str, str] = {

@@ -131,6 +131,13 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])(?P<word>[Pp])t\.?(?=[ ](?:I{1,3}|IV|VI{0,3}|IX|X)(?!\w))", r"\g<word>art", ("pt",)),
     rule(r"(?P<amount>[$€£]\d[\d.,]*[ ])p\.?p\b(?:\.(?=,|[ ][a-z]))?(?!\w)", r"\g<amount>per person", (" p.p", " pp")),
     rule(r"(?P<amount>[$€£]\d[\d.,]*[ ])ea\b(?!\w|\.)", r"\g<amount>each", ("ea",)),
+    rule(r"(?P<price>£\d[\d,.]*[ ])(?:ono|ONO)\b", r"\g<price>or nearest offer", ("ono",)),
+    rule(r"(?<=\d[ ])pp\b\.?(?=[,;)]|[ ]of\b)", "pages", ("pp",)),
+    rule(r"(?<=\d[ ])gp\b", "gold pieces", ("gp",)),
+    rule(r"(?<=\d[ ])rds\b", "rounds", ("rds",)),
+    rule(r"(?<!\w)(?P<word>[Ll])v(?:l)?\.?(?=\d{1,3}(?!\w))", r"\g<word>evel ", ("lv", "lvl")),
+    rule(r"(?<=\d[ ])(?P<size>lg|sm)(?=[ ][A-Za-z]{3})", lambda match: _SIZES[match["size"]], ("lg", "sm")),
+    rule(r"\b(?P<number>one|two|three|four|five|six|seven|eight|nine|ten)[ ]mn\b", r"\g<number> million", ("mn",)),
     rule(r"(?<=\bcar[ ])gar\.", "garage", ("gar",)),
     rule(
         r"\b(?P<whose>(?:[Bb]ank|[Ss]chool|[Ss]ummer)[ ])hol(?P<many>s)?\b",

@@ -65,6 +65,7 @@ RULES: tuple[Rule, ...] = (
         (" > ", " -> ", " → ", " ✈ "),
     ),
     rule(_NUMBERS, " to ", "->"),
+    rule(r"(?<=\d)[ ]?⇒[ ]?(?=[$€£]?\d)", " to ", "⇒"),
     rule(_COMMA, lambda match: _stamp(match["stamp"]), "digit:"),
     rule(_MENU, _menu, (" > ", " -> ", " → ")),
     rule(_WORDS, " to ", ("->",)),

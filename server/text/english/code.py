@@ -290,7 +290,7 @@ RULES: tuple[Rule, ...] = (
         " colon ",
         (":latest", *(f":{digit}" for digit in range(10))),
     ),
-    rule(r"(?<=[a-z]{2}):(?=[a-z]{2})", ": ", ":"),
+    rule(r":(?<=[a-z]{2}:)(?=[a-z]{2})", ": ", ":"),
     rule(r"(?<=\bnpm[ ])ci(?!\w|\.\w)", "C I", ("npm",)),
     rule(_PIPED, " pipe ", " | "),
     rule(_UNION, " or ", " | "),

@@ -48,8 +48,9 @@ _DAY_MONTH = rf"""
 """
 _DAY_FIRST = rf"""
     (?P<before>\b(?: on|by|until|till|due|from|before|after|since|ends?|ending|expires?|midnight|deadline:?|starts?
-      |starting|dated|{DAYS_LONG},? ) [ ])
+      |starting|dated|{DAYS_LONG},? ) [ ])?
     (?<![\w\-/.]) (?!24/7(?!\d)|16/9(?!\d)) (?P<day>1[3-9]|2\d|3[01])/(?P<month>0?[1-9]|1[0-2]) (?![\w/%]|\.\d)
+    (?(before)|(?=[ ](?:@|at)[ ]?\d{{1,2}}(?::\d\d|[ ]?[ap]m)))
 """
 """Ends 31/10: the day before the month."""
 _SHORT_YEAR = rf"""
@@ -190,7 +191,7 @@ def _flight_date(match: re.Match[str]) -> str:
 
 
 def _day_first(match: re.Match[str]) -> str:
-    return f"{match['before']}the {numbers.ordinal(int(match['day']))} of {MONTHS[int(match['month']) - 1]}"
+    return f"{match['before'] or ''}the {numbers.ordinal(int(match['day']))} of {MONTHS[int(match['month']) - 1]}"
 
 
 def _dotted_short(match: re.Match[str]) -> str:
@@ -345,5 +346,10 @@ RULES: tuple[Rule, ...] = (
         r"\d" * 8,
     ),
     rule(_SLASHED, _slashed, "digit/"),
+    rule(
+        rf"(?<![\w/])(?P<first>{MONTH})/(?P<last>{MONTH})(?![\w/])",
+        lambda match: f"{month_name(match['first'])} or {month_name(match['last'])}",
+        MONTH_WORDS,
+    ),
     rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),
 )

@@ -53,6 +53,11 @@ _COUNTED_BEFORE = lazy(
     r"|part|question|chapter|lap|dis[ck]|chunk|batch):? [#(]?$",
     re.I,
 )
+_HEADED_AFTER = lazy(
+    r" (?!(?:[Ii]nch|[Cc]up|[Mm]ile|[Tt]sp|[Tt]bsp|[Tt]ea|[Tt]able|[Pp]ound|[Hh]our))[A-Z][a-z']+ [a-z]"
+)
+"""The first words of a post in a thread: 1/7 Why it matters."""
+_FEWEST_PARTS = 5
 _READY_AFTER = lazy(r" (?:ready|checks?|tests?|pods?|replicas?|passed|done|complete[d]?|healthy|up|running)\b")
 _RHYTHMS = frozenset("2/2 2/4 3/4 4/4 5/4 6/4 7/4 3/8 5/8 6/8 7/8 9/8 12/8".split())
 _RHYTHM_AFTER = lazy(r" (?:time|met(?:er|re)|signature|rhythm|groove)\b(?! of\b)")
@@ -134,6 +139,8 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
         return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
     if bottom == 10 and top <= 10 and _END.fullmatch(after) and before.strip() and not _SHARE.search(match.string):
         return f"{numbers.cardinal(top)} out of ten"
+    if not before.strip() and bottom >= _FEWEST_PARTS and top <= bottom and _HEADED_AFTER.match(after):
+        return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
     counted = _COUNTED_BEFORE.search(before)
     if counted and top <= bottom and (counted["certain"] or not _OF.match(after)):
         return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
@@ -157,6 +164,8 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
     if _LAW_BEFORE.search(before):
         year = len(match["top"]) == 4
         return f"{numbers.year(top) if year else numbers.cardinal(top)} slash {numbers.digits(match['bottom'])}"
+    if len(match["top"]) == len(match["bottom"]) == 4 and 1500 < top < bottom < 2100:  # two editions
+        return f"{numbers.year(top)}, {numbers.year(bottom)}"
     if len(match["top"]) == 4 and len(match["bottom"]) == 2 and match["top"][:2] in ("19", "20"):
         return f"{numbers.year(top)} {numbers.year(bottom)}"
     if top + bottom == 100 and top >= 10:

@@ -38,8 +38,8 @@ WORDS: dict[str, str] = dict(
         "mdse.=merchandise|meas.=measure|mfd.=manufactured|mfg.=manufacturing|mfr.=manufacturer|"
         "mfrs.=manufacturers|mgd.=managed|mgmt=management|mgmt.=management|mgr.=manager|mgrs.=managers|"
         "min.=minimum|mins.=minutes|misc.=miscellaneous|mkt.=market|mktg.=marketing|mkts.=markets|mngr.=manager|"
-        "mos.=months|MPhil=M phil|MSc=M S C|mtg.=meeting|mtg=meeting|mtge.=mortgage|mtgs.=meetings|mvmt.=movement|"
-        "n.d.=no date|"
+        "mos.=months|mth=month|mths=months|MPhil=M phil|MSc=M S C|mtg.=meeting|mtg=meeting|mtge.=mortgage|"
+        "mtgs.=meetings|mvmt.=movement|n.d.=no date|"
         "nat'l=national|nat'l.=national|natl.=national|nbr.=number|nec.=necessary|no. of=number of|"
         "OBO=or best offer|obo=or best offer|ofc.=office|off. hrs.=office hours|opp.=opposite|opt.=optional|"
         "orig.=originally|oz.=ounces|p.a.=per annum|P.O. Box=P O box|p/h=per hour|p/u=pick up|p/w=per week|"
@@ -56,7 +56,8 @@ WORDS: dict[str, str] = dict(
         "sgd.=signed|shpt.=shipment|sm.=small|snr.=senior|soln.=solution|SpO2=S P O two|spp.=species|sq.=square|"
         "sr.=senior|"
         "std.=standard|stmt.=statement|stn.=station|subj.=subject|suppl.=supplement|supv.=supervisor|"
-        "supvr.=supervisor|svc.=service|svcs.=services|sz=size|tbd=T B D|tbsp=tablespoon|tbsp.=tablespoon|"
+        "supvr.=supervisor|Svc chg=Service charge|svc chg=service charge|svc.=service|svcs.=services|sz=size|"
+        "tbd=T B D|tbsp=tablespoon|tbsp.=tablespoon|"
         "tbsps=tablespoons|tbsps.=tablespoons|"
         "tchr.=teacher|Tel=Telephone|tel.=telephone|tel. no.=telephone number|temp.=temperature|terr.=territory|"
         "transl.=translated|treas.=treasurer|tsp=teaspoon|tsp.=teaspoon|tsps=teaspoons|tsps.=teaspoons|unfurn.=unfurnished|univ.=university|"
@@ -64,7 +65,7 @@ WORDS: dict[str, str] = dict(
         "w.r.t.=with respect to|W/=With|w/=with|w/e=whatever|w/in=within|w/o=without|w/out=without|whse.=warehouse|"
         "wk.=week|wkly.=weekly|wkts=wickets|wknds.=weekends|wks.=weeks|wt.=weight|xfer=transfer|y/y=year over year|"
         "yr.=year|"
-        "yrly.=yearly|yrs.=years"
+        "yrly.=yearly|yrs.=years|yrs=years"
     ).split("|")
 )
 """Abbreviation -> words. The first letter may be a capital. A full stop is required. Most are no words without one, so

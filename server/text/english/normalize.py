@@ -140,13 +140,12 @@ _STARTERS = (
     "After|All|And|Another|As|At|Because|But|By|Each|For|From|He|Her|Here|His|How|However|If|In|It|Its|Let|My|No|Not|Now"
     "|On|Or|Our|She|So|That|The|Their|Then|There|These|They|This|Those|To|We|What|When|Where|Which|Who|Why|With|Yes|You|Your"
 )
-_LETTERED = (
-    "[Aa]nswer|[Oo]ption|[Vv]itamin|[Hh]epatitis|[Gg]eneration|[Tt]ype|[Gg]rade|[Gg]roup|[Tt]eam|[Pp]lan|[Pp]oint"
-)
+_LETTERED = "answer option vitamin hepatitis generation type grade group team plan point"
+_AFTER_LETTERED = "|".join(rf"(?<={word[1:]}[ ].)" for word in _LETTERED.split())
 """Words before a letter that is no initial: Vitamin D."""
 _SENTENCE_END = lazy(
     r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)]"
-    rf"|(?<=[a-z][ ])[A-Z](?=\.\s+(?:{_STARTERS})\b)|\b(?:{_LETTERED})[ ][A-Z](?=\.\s))"
+    rf"|[A-Z](?<=[a-z][ ].)(?=\.\s)(?:(?=\.\s+(?:{_STARTERS})\b)|{_AFTER_LETTERED}))"
     r"(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"
 )
 

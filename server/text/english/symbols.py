@@ -221,6 +221,11 @@ FIRST: tuple[Rule, ...] = (
 """Run before code, paths and dashes: C++/C#, TSLA –3.4%."""
 
 EARLY: tuple[Rule, ...] = (
+    rule(
+        r"(?<=\d%)/(?P<unit>day|week|wk|month|mo|year|yr|hour|hr|min)(?!\w)",
+        lambda match: f" per {PER[match['unit']]}",
+        "%/",
+    ),
     rule(r"(?<=[a-z])/(?=\d{1,3}%)", ", ", r"/\d"),
     rule(r"(?<![\w.])1:1s(?!\w)", "one on ones", "1:1"),
     rule(
@@ -261,6 +266,12 @@ RULES: tuple[Rule, ...] = (
     rule(r"¶¶[ ]?", "paragraphs ", "¶¶"),
     rule(_OR, r"\g<first> or \g<second>", tuple(f"{end}/" for end in "esrmESRM")),
     rule(r"\b(?P<first>and|either|neither)/(?P<second>n?or)\b", r"\g<first> \g<second>", ("/or", "/nor")),
+    rule(
+        r"(?P<grade>\b(?:[Gg]rades?(?:[ ](?:of|is|was))?:?|(?:got|earned|received|gave[ ]me)[ ]an?)[ ][A-D])-(?![\w-])"
+        r"|(?P<letter>\b[A-D])-(?=[ ]=)",
+        lambda match: f"{match['grade'] or match['letter']} minus",
+        "-",
+    ),
     rule(r"(?<=\w[ ])\*(?=[ ]\w)", "star", "*"),
     rule(r"(?<=[a-z][ ])\^(?=[ ][a-z])", "caret", "^"),
     rule(_NAMED_SIGN, _named_sign, tuple(f"{end} {sign}" for end in "any" for sign in _SIGN_NAMES)),

@@ -69,7 +69,10 @@ RULES: tuple[Rule, ...] = (
 QUOTES: tuple[Rule, ...] = (rule(_QUOTED, _quoted, "'"),)
 """Run before capitals: the words of 'AI' are looked for without quotation marks."""
 
-EARLY: tuple[Rule, ...] = (rule(_NUMBERED, _numbered, "("),)
+EARLY: tuple[Rule, ...] = (
+    rule(_NUMBERED, _numbered, "("),
+    rule(r";(?<=[a-z]{2};)(?=[A-Za-z]{2})", "; ", ";"),
+)
 
 
 def tidy(text: str) -> str:

@@ -191,7 +191,7 @@ def _powered(unit: str, power: str) -> str:
 def _is_inches(match: re.Match[str]) -> bool:
     """Return whether "in" after a number is a unit: "2 in wide", not "I was 5 in 1990"."""
     after = match.string[match.end() :]
-    return re.match(r"\s(?:wide|long|tall|high|deep|thick|of|x)\b|$", after) is not None or (
+    return re.match(r"\s(?:wide|long|tall|high|deep|thick|apart|of|x)\b|$", after) is not None or (
         match["to"] is not None and re.match(r"[,;)]", after) is not None
     )
 

@@ -23,6 +23,8 @@ _DECADE_AFTER = lazy(
     r"cartoons?|bands?|house|techno|disco|rap|grunge|punk|metal|funk|soul|jazz|country|dance|synth|cars?|anime|jeans|sneakers|outfits?|looks?|toys?|games?|tunes?|jams?|bangers?|childhood|trends?|icons?|stars?|romcoms?|design|tech|era|aesthetic|classics?|babies|baby|playlist|party|throwback|themed?)\b"
 )
 """Words after a decade: "90s music"."""
+_SECONDS_BEFORE = lazy(r"\d[1-9]s (?:to|or|and) $")
+"""From 12s to 10s."""
 _DECADES = r"(?<![\w.,$€£])(?P<start>(?:1\d|20)\d0)s[ ]?[-–][ ]?'?(?P<end>(?:1\d|20)?\d0)'?s(?!\w)"
 _MANY_OF = r"(?<![\w.,$€£])(?P<number>1(?:0{1,3}(?=s[ ]of\b)|0{0,2},000))s(?!\w)"
 _MANY = {
@@ -87,6 +89,8 @@ _CONTEXT = 18
 
 def _decade(match: re.Match[str]) -> str:
     century, tens = match["century"], match["tens"]
+    if _SECONDS_BEFORE.search(match.string, max(0, match.start() - 8), match.start()):
+        return match[0]
     if century:
         return numbers.decade(int(century + tens)) if len(century) > 1 or tens != "00" else match[0]
     if tens == "00":
