@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 TextStep = Literal["unicode", "markup", "emoji", "normalize", "quotes"]
 """A step of the server's text front end."""
+LiveText = Literal["words", "sentences"]
 
 
 def _ascending_seconds(value: Any) -> Any:
@@ -33,6 +34,8 @@ class SpeechProfile:
     piece_characters: length of the longest piece of text that it speaks well, in letters.
     reference_seconds: shortest and longest reference recording that it was trained for.
     characters_per_second: mean pace of its voices, spaces and the pauses inside a piece included; None if unknown.
+    live_text: what it begins to speak of text that arrives while it is spoken: the first words, with one token of text
+        beside each frame, or whole sentences, in the text layout of other requests.
     embedding_norm: smallest L2 norm of the x-vector of a recording; a smaller one is scaled up. The norm falls with the
         length of the recording, and x-vectors smaller than in training are spoken less clearly.
     """
@@ -45,6 +48,7 @@ class SpeechProfile:
     reference_seconds: Annotated[tuple[float, float], BeforeValidator(_ascending_seconds)] = (1.0, 30.0)
     characters_per_second: Annotated[float, Field(gt=0, le=100)] | None = None
     embedding_norm: Annotated[float, Field(ge=0, le=100)] = 0.0
+    live_text: LiveText = "words"
 
     @staticmethod
     def from_fields(fields: dict[str, Any]) -> SpeechProfile:

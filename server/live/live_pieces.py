@@ -28,16 +28,16 @@ _TAIL = 24
 
 
 class LivePiece:
-    """A piece of live text. pause: seconds of silence before it.
+    """A piece of live text. pause: seconds of silence before it. whole: it is spoken when its text is complete.
 
     Attributes:
         weight: its length in letters.
-        ready: whether synthesis can start: its first word or its whole text is complete.
+        ready: whether synthesis can start: its whole text or, unless it is ``whole``, its first word is complete.
         ended: whether its text is complete.
     """
 
-    def __init__(self, pause: float) -> None:
-        self.pause = pause
+    def __init__(self, pause: float, *, whole: bool) -> None:
+        self.pause, self._whole = pause, whole
         self.weight = 0
         self.tail = ""
         self.ready = self.ended = False
@@ -49,7 +49,7 @@ class LivePiece:
         self._untaken.append(text)
         self.weight += weight(text)
         self.tail = (self.tail + text)[-_TAIL:]
-        self.ready = self._first_word.add(text) or self.ready
+        self.ready = (not self._whole and self._first_word.add(text)) or self.ready
 
     def end(self) -> None:
         """Mark the text as complete."""
@@ -67,11 +67,15 @@ class LivePieces:
 
     A piece ends where a pause is requested, at the end of a paragraph that is not very short, at the end of a sentence
     once it has half of the maximum length, at the end of a clause at the maximum, and at any word at 1.5 times the
-    maximum. longest: maximum weight of a piece; infinite for a voice that must not be split.
+    maximum. With ``sentences``, it is spoken when its text is complete, and ends at a sentence that is not very short.
+
+    longest: maximum weight of a piece; infinite for a voice that must not be split.
     """
 
-    def __init__(self, longest: float) -> None:
-        self._longest = longest
+    def __init__(self, longest: float, *, sentences: bool = False) -> None:
+        self._longest, self._sentences = longest, sentences
+        self._shortest = SHORTEST if sentences and math.isfinite(longest) else longest / 2
+        """Minimum weight of a piece that ends with a sentence."""
         self._current: LivePiece | None = None
         self._count = 0
         self.pause = 0.0
@@ -105,7 +109,7 @@ class LivePieces:
         if self._current is None:
             if token.isspace() and (self._count or self.pause):
                 return
-            self._current = LivePiece(self.pause)
+            self._current = LivePiece(self.pause, whole=self._sentences)
             self._count += 1
             self.pause = 0.0
             begun.append(self._current)
@@ -118,7 +122,7 @@ class LivePieces:
             return 0.0
         if _PARAGRAPH_END.search(tail) and piece.weight >= SHORTEST and math.isfinite(self._longest):
             return PARAGRAPH_PAUSE
-        if piece.weight < self._longest / 2:
+        if piece.weight < self._shortest:
             return 0.0
         if _SENTENCE_END.search(tail) and not ends_with_abbreviation(tail):
             return SENTENCE_PAUSE

@@ -14,7 +14,7 @@ import pytest
 import soundfile as sf
 
 from tests.server.commands import FAST_START, run_command
-from tests.server.live_client import receive_error, receive_utterance, send_messages, send_text, session
+from tests.server.live_client import CONFIG, receive_error, receive_utterance, send_messages, send_text, session
 from tests.server.serving import SPEECH, Serving, speech, write_config
 from tests.server.test_bad_input import check
 from tests.server.test_outcomes import get_outcome
@@ -27,6 +27,7 @@ def english(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """A server whose checkpoint reads English only and was trained on normalized text."""
     folder = shutil.copytree(pocket, tmp_path_factory.mktemp("english") / "checkpoint")
     profile = {"text_steps": ["unicode", "markup", "emoji", "normalize"], "languages": ["english"]}
+    profile["live_text"] = "sentences"
     (folder / "sonant.json").write_text(json.dumps(profile))
     text = {"pronunciations": {"SQL": "sequel", "nginx": "engine x"}, "name_emoji": True}
     with Serving(write_config(folder.parent, folder, text=text)) as server:
@@ -177,6 +178,13 @@ def test_live_text_is_read_alike(serving: Serving, client: httpx.Client) -> None
     words = live(serving, ["Ask sequel, it costs five dollars."], normalize=False, **ENGLISH)
     fields: dict[str, Any] = {"normalize": True, "pronunciations": {"SQL": "sequel"}, **ENGLISH}
     assert live(serving, list("Ask SQL, it costs $5."), **fields) == words
+
+
+def test_live_text_of_whole_sentences_sounds_as_in_another_request(english: Serving) -> None:
+    text = "Hello there, this is a test."
+    body = {name: value for name, value in CONFIG.items() if name != "type"} | {"input": text}
+    with english.client() as client:
+        assert live(english, list(text)) == client.post(SPEECH, json=body).raise_for_status().content
 
 
 @pytest.mark.parametrize(

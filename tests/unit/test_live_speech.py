@@ -98,6 +98,20 @@ def test_paragraphs_are_pieces_unless_they_are_very_short(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
+def test_whole_sentences_are_pieces_that_are_ready_when_they_are_complete(size: int) -> None:
+    text = LivePieces(LONGEST, sentences=True)
+    pieces = []
+    for spoken in deltas("Yes. Two eggs are enough for us. Mix", size):
+        pieces += text.add(spoken)
+    assert [piece.ready for piece in pieces] == [True, False]
+    assert pieces[0].take().strip() == "Yes. Two eggs are enough for us."
+    text.add(Spoken(" them well."))
+    text.end()
+    assert pieces[1].ready
+    assert pieces[1].take() == "Mix them well."
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
 def test_live_text_without_sentences_is_split_at_clauses_or_words(size: int) -> None:
     clauses = split(*deltas("and so it went on and on, " * 8, size))
     assert {pause for pause, _ in clauses[1:]} == {CLAUSE_PAUSE}
