@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 TextStep = Literal["unicode", "markup", "emoji", "normalize", "quotes"]
 """A step of the server's text front end."""
 LiveText = Literal["words", "sentences"]
+"""What is begun of live text."""
 
 
 def _ascending_seconds(value: Any) -> Any:

@@ -6,7 +6,7 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
 
-from server.text import formula_markup, marks
+from server.text import formula_markup, marks, ssml
 from server.text.english import normalize as english
 from server.text.english import tidy
 from server.text.frontend import STEPS, Frontend, Spoken
@@ -148,7 +148,8 @@ class LiveFrontend:
             return False
         if not self._frontend.has_markup:
             return True
-        return not (formula_markup.is_open(self._text[:end]) or _OPEN.search(self._prepared(end)))
+        head = self._text[:end]
+        return not (formula_markup.is_open(head) or ssml.is_open(head) or _OPEN.search(self._prepared(end)))
 
     def _in_quotes(self, end: int) -> bool:
         """Return whether ``end`` is inside single quotes, which are converted to double quotes when they are closed."""

@@ -24,6 +24,8 @@ _ELEMENT = lazy(
     re.IGNORECASE,
 )
 """Code, or an element without others in it."""
+_OPENING = lazy(r"<(?:sub|say-as|phoneme)\s", re.IGNORECASE)
+_CLOSING = lazy(r"</(?:sub|say-as|phoneme)\s*>", re.IGNORECASE)
 _ATTRIBUTE = lazy(r"([\w-]{1,40})\s*=\s*([\"'])(.*?)\2")
 _UNCLOSED = lazy(r"<(br(?:eak)?(?:\s[^<>]{0,200})?)(?<!/)>(?!\s{0,9}</br)")
 _TIME = lazy(r"^\s*\+?(\d{1,7}(?:\.\d{1,6})?|\.\d{1,6})\s*(ms|s)\s*$", re.IGNORECASE)
@@ -61,6 +63,11 @@ def elements(text: str, say_as: SayAs) -> str:
         return _spoken(match["name"].lower(), html.unescape(match["inner"]), attributes, say_as)
 
     return _ELEMENT.sub(spoken, text) if "</" in text else text
+
+
+def is_open(text: str) -> bool:
+    """Return whether ``text`` ends within an element that ``elements`` reads."""
+    return len(_OPENING.findall(text)) > len(_CLOSING.findall(text))
 
 
 def break_seconds(time: str | None, strength: str | None) -> float:

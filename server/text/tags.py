@@ -42,10 +42,9 @@ _ATTRIBUTES = lazy(
 def strip(text: str) -> str:
     """Return ``text`` without its tags, with entities decoded. Code keeps its tags, as code of Markdown."""
     text = _CODE_ELEMENT.sub(lambda match: f"`{html.unescape(match['code'])}`", text)
-    without = [
-        piece if piece.startswith("`") else html.unescape(_without_tags(piece)) for piece in _CODE_SPAN.split(text)
-    ]
-    return "".join(without)
+    pieces = _CODE_SPAN.split(text)
+    pieces[::2] = [html.unescape(_without_tags(piece)) for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 def _without_tags(text: str) -> str:
