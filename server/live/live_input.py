@@ -27,6 +27,11 @@ class LiveInput:
         self._sent, self._spoken = "", ""
         """The beginnings of both texts."""
 
+    @property
+    def is_read(self) -> bool:
+        """Whether the text front end reads the text, and so decides where sentences end."""
+        return self._frontend is not None
+
     def add(self, delta: str) -> Spoken:
         """Return what can be spoken after ``delta``, perhaps nothing.
 

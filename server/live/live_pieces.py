@@ -67,14 +67,17 @@ class LivePieces:
 
     A piece ends where a pause is requested, at the end of a paragraph that is not very short, at the end of a sentence
     once it has half of the maximum length, at the end of a clause at the maximum, and at any word at 1.5 times the
-    maximum. With ``sentences``, it is spoken when its text is complete, and ends at a sentence that is not very short.
+    maximum. With ``sentences``, it is spoken when its text is complete, and ends at a sentence that is not very short,
+    without waiting for the next word: the text front end has decided that the sentence ends there.
 
     longest: maximum weight of a piece; infinite for a voice that must not be split.
     """
 
     def __init__(self, longest: float, *, sentences: bool = False) -> None:
         self._longest, self._sentences = longest, sentences
-        self._shortest = SHORTEST if sentences and math.isfinite(longest) else longest / 2
+        self._between = 0.0
+        """Seconds of the pause before the next piece, unless one is requested."""
+        self._shortest = SHORTEST if sentences else longest / 2
         """Minimum weight of a piece that ends with a sentence."""
         self._current: LivePiece | None = None
         self._count = 0
@@ -88,6 +91,9 @@ class LivePieces:
         for end, seconds in [*spoken.pauses, (len(spoken.text), 0.0)]:
             for token in _TOKEN.findall(spoken.text[start:end]):
                 self._add_token(token, begun)
+            if self._sentences and self._current is not None and self._is_sentence(self._current):
+                self._between = SENTENCE_PAUSE
+                self.end()
             start = end
             if seconds:
                 self.pause = min(MAX_PAUSE, self.pause + seconds)
@@ -108,12 +114,22 @@ class LivePieces:
                 self.end()
         if self._current is None:
             if token.isspace() and (self._count or self.pause):
+                if self._between and _PARAGRAPH_END.search(token):
+                    self._between = PARAGRAPH_PAUSE
                 return
-            self._current = LivePiece(self.pause, whole=self._sentences)
+            self._current = LivePiece(self.pause or self._between, whole=self._sentences)
             self._count += 1
-            self.pause = 0.0
+            self.pause = self._between = 0.0
             begun.append(self._current)
         self._current.add(token)
+
+    def _is_sentence(self, piece: LivePiece) -> bool:
+        """Return whether ``piece``, the last of whose text the front end has read, ends with a sentence."""
+        return (
+            piece.weight >= self._shortest
+            and _SENTENCE_END.search(f"{piece.tail} ") is not None
+            and not ends_with_abbreviation(piece.tail)
+        )
 
     def _pause_before_word(self, piece: LivePiece) -> float:
         """Return the seconds of the pause after ``piece`` if it ends before the next word, else 0."""

@@ -114,7 +114,7 @@ class LiveUtterance:
         self._complete = False
         self._silence = 0.0
         designs = not body.voice_sources and designs_voice(body, model.info)
-        sentences = model.info.profile.live_text == "sentences"
+        sentences = model.info.profile.live_text == "sentences" and self._input.is_read and not designs
         self._speech = LiveSpeech(math.inf if designs else longest_piece(model.info), sentences=sentences)
         self._live_stream: LiveStream | None = None
         services.use.begin()

@@ -46,9 +46,8 @@ _ENDED = lazy(r"[.!?:;,…][\"')\]]*\s*$")
 _TERMINAL = lazy(r"[.!?:;,—-][\"')\]]*$")
 _OUTLINE_ITEM = lazy(r"(?:[a-zA-Z]|[ivxIVX]{1,5})[.)]\s")
 """An item whose mark is a letter or a Roman numeral, as those before it tell."""
-_SENTENCE_END = lazy(
-    r"(?<!\bDr)(?<!\bM[rs])(?<!\bMrs)(?<!\bProf)(?<!\bSt)(?<!\bvs)(?<!\be\.g)(?<!\bi\.e)[.!?][\"')\]]*$"
-)
+_SENTENCE_END = lazy(r"(?:[!?]|\b[ap]\.m\.|(?<!approx)(?<!essrs)(?<!incl)(?<!dept)(?<=[a-z]{4})\.)[\"')\]]*$")
+"""The end of a line that is a sentence, and no abbreviation."""
 WRAPPED_FROM = 55
 """Minimum length of a line without an end mark that the next line continues. A shorter one is a sentence."""
 _STARTS_ITEM = lazy(r"(?:-\w|[\"'(]?[A-Z0-9]|(?:[a-zA-Z]|\d{1,2}|[ivx]{1,4})[.)](?:\s|$)|[-+*•]\s)")

@@ -19,7 +19,7 @@ _ENTITIES = frozenset("amp lt gt quot apos".split())
 _NOT_XML = lazy(r"&(?:([A-Za-z]\w{1,30});|(?!#\w{1,8};))|<(?![A-Za-z/!?])")
 """An entity with a name, a bare ``&`` or a bare ``<``."""
 _ELEMENT = lazy(
-    r"(?P<code>`{1,9})(?!`)[^`]{0,5000}(?P=code)"
+    r"(?P<code>`{1,9})(?!`)(?:(?!\n\s*\n)[^`]){0,5000}(?P=code)"
     r"|<(?P<name>sub|say-as|phoneme)(?P<attributes>\s[^<>]{0,500})>(?P<inner>[^<>]{0,1000})</(?P=name)\s*>",
     re.IGNORECASE,
 )
@@ -38,7 +38,7 @@ _SENTENCES = frozenset("s sentence".split())
 _ENDS = ".!?:;,"
 _BRACKET_PAUSE = lazy(
     r"\[\s*(?:pause|break)(?:[ :=]+(?P<time>\d{1,4}(?:\.\d{1,3})?|\.\d{1,3})\s*(?P<unit>ms|s|sec|seconds?)?)?\s*\]"
-    r"(?P<mark>[.,;:!?]{1,3}(?=\s|$))?",
+    r"(?P<mark>[.,;:!?](?=\s|$))?",
     re.I,
 )
 
@@ -104,7 +104,9 @@ def read(text: str, say_as: SayAs) -> str | None:
     """
     from xml.parsers.expat import ExpatError, ParserCreate  # imported here because only SSML needs the library
 
-    document = _UNCLOSED.sub(r"<\1/>", _NOT_XML.sub(_escaped, text.strip()))
+    document = text.strip()
+    if "<![CDATA[" not in document:
+        document = _UNCLOSED.sub(r"<\1/>", _NOT_XML.sub(_escaped, document))
     if "<!DOCTYPE" in document or "<!ENTITY" in document:
         return None
     reader = _Reader(say_as)

@@ -41,10 +41,10 @@ _ATTRIBUTES = lazy(
 
 def strip(text: str) -> str:
     """Return ``text`` without its tags, with entities decoded. Code keeps its tags, as code of Markdown."""
-    text = _CODE_ELEMENT.sub(lambda match: f"`{html.unescape(match['code'])}`", text)
+    text = _CODE_ELEMENT.sub(lambda match: f"`{match['code']}`", text)
     pieces = _CODE_SPAN.split(text)
-    pieces[::2] = [html.unescape(_without_tags(piece)) for piece in pieces[::2]]
-    return "".join(pieces)
+    pieces[::2] = [_without_tags(piece) for piece in pieces[::2]]
+    return html.unescape("".join(pieces))
 
 
 def _without_tags(text: str) -> str:

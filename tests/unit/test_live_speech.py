@@ -111,6 +111,16 @@ def test_whole_sentences_are_pieces_that_are_ready_when_they_are_complete(size: 
     assert pieces[1].take() == "Mix them well."
 
 
+def test_a_whole_sentence_does_not_wait_for_the_next_word() -> None:
+    text = LivePieces(LONGEST, sentences=True)
+    [first] = text.add(Spoken("How are you doing today?"))
+    assert first.ready
+    [second] = text.add(Spoken("\n\nI am fine."))
+    assert (second.pause, second.take(), second.ready) == (PARAGRAPH_PAUSE, "I am fine.", False)
+    text.end()
+    assert (second.ready, text.pause) == (True, 0.0)
+
+
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_live_text_without_sentences_is_split_at_clauses_or_words(size: int) -> None:
     clauses = split(*deltas("and so it went on and on, " * 8, size))

@@ -19,8 +19,8 @@ NUMBERED: dict[str, str] = {
             volumes Vols vols
             chapter Ch ch Chap chap
             chapters Chs chs
-            section Sec sec Sect sect
-            sections Secs secs Sects sects
+            section Sec sec Sect
+            sections Secs secs Sects
             article Art art
             exercise Ex ex
             episode Ep ep
@@ -61,7 +61,7 @@ NUMBERED: dict[str, str] = {
 }
 """Abbreviations before a number."""
 
-BARE_NUMBERED = "Ep ep Gm Fig Figs Vol Apt Ste Rm Ext ext Flt Hwy Rte Bldg Lvl Lv lvl lv".split()
+BARE_NUMBERED = "Ep ep Gm Fig Figs Vol Apt Ste Rm Ext ext Flt Hwy Rte Bldg Lvl Lv lvl".split()
 """Those that can lack the full stop."""
 
 STREETS: dict[str, str] = {

@@ -6,6 +6,7 @@ import re
 
 from server.text.english import letters, numbers, times
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _STAMP = r"(?:(?:\d{1,3}:)?[0-5]\d:[0-5]\d[.,]\d{1,3}|\d{2,3}:[0-5]\d:[0-5]\d)"
 _CUE = rf"(?<![\w.:,])(?P<start>{_STAMP})[ ]*-{{1,2}}>[ ]*(?P<end>{_STAMP})(?![\w:]|[.,]\d)"
@@ -19,8 +20,10 @@ _WORDS = r"""
     [ ]-{1,2}>[ ] (?= [A-Z$€£\d] | [a-z]{2} )
 """
 """Plan A -> Plan B. An arrow after a bracket or a variable, "f(x) -> int" and "x -> y", is code."""
-_AIRPORTS = r"(?<!\w)(?P<start>[A-Z]{3})[ ](?:-?>|→|✈)[ ](?P<end>[A-Z]{3})(?!\w)"
+_AIRPORTS = r"(?<!\w)(?P<start>[A-Z]{3})[ ](?:->|→|✈)[ ](?P<end>[A-Z]{3})(?!\w)"
 """DEN → SFO."""
+_FLIGHT = lazy(r"(?i:\b(?:flights?|nonstop|non-stop|round trip|airports?|layover|fly(?:ing)?)\b)|\b[A-Z]{2} ?\d{2,4}\b")
+"""What shows that three capitals are an airport."""
 _SEGMENT = r"[A-Z][\w'&\-.]*(?:[ ][\w'&][\w'&\-]*){0,4}"
 _MENU = rf"""
     (?P<verb>(?i:\b(?:go[ ]to|open|under|choose|select|click|tap|navigate[ ]to|menu|path:|visit|find)[ ](?:on[ ])?))?
@@ -33,6 +36,12 @@ _MENUS = frozenset(
     "profile products control general".split()
 )
 """Menus with which a path may begin without a verb such as "open"."""
+
+
+def _airports(match: re.Match[str]) -> str:
+    if not _FLIGHT.search(match.string):
+        return match[0]
+    return f"{letters.spell(match['start'])} to {letters.spell(match['end'])}"
 
 
 def _cue(match: re.Match[str]) -> str:
@@ -59,11 +68,7 @@ def _menu(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_CUE, _cue, "->"),
-    rule(
-        _AIRPORTS,
-        lambda match: f"{letters.spell(match['start'])} to {letters.spell(match['end'])}",
-        (" > ", " -> ", " → ", " ✈ "),
-    ),
+    rule(_AIRPORTS, _airports, (" -> ", " → ", " ✈ ")),
     rule(_NUMBERS, " to ", "->"),
     rule(r"(?<=\d)[ ]?⇒[ ]?(?=[$€£]?\d)", " to ", "⇒"),
     rule(_COMMA, lambda match: _stamp(match["stamp"]), "digit:"),

@@ -271,8 +271,7 @@ def _earned_runs(match: re.Match[str]) -> str:
 
 
 EARLY: tuple[Rule, ...] = (
-    rule(r"(?<!\d[ ])\bAM(?=[ ]I\b)", "am", ("AM I",)),
-    rule(r"(?:(?<=^)|(?<=[.!?][ ]))WHO(?=[ ][a-z]{2,20}[ ][^.!?]{1,200}\?)", "Who", ("WHO ",)),
+    rule(r"(?:(?<=^)|(?<=[.!?][ ]))AM(?=[ ]I\b)", "am", ("AM I",)),
     rule(
         r"\b(?P<verb>SEE|LOVE|THANK|MISS|ARE|CAN|DO|DID|WILL|IF|FOR|WITH)[ ]U(?![\w.'-]|[ ]OF\b)", r"\g<verb> YOU", " U"
     ),

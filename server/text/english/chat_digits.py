@@ -57,7 +57,7 @@ _TOO = rf"""
     \b (?P<before>(?i:r|are|is|was|were|im|i'm|ur|your|youre|you're|way|its|it's|thats|be|b)[ ]) 2
     (?= [ ](?:{_ADJECTIVES})\b )
   | \b (?P<person>(?i:me|u|you|him|her|them|us)[ ]) 2
-    (?=[.!?,]+[ ]|[.!?]*(?:$|[ ]<3|[ ](?:lol|haha|xx?|bae|babe|mom|dad|bro|sis|baby|bb|hun)\b))
+    (?=[.!?]+[ ]|,(?<=[uU][ ]2,)[ ]|[.!?]*(?:$|[ ]<3|[ ](?:lol|haha|xx?|bae|babe|mom|dad|bro|sis|baby|bb|hun)\b))
 """
 
 

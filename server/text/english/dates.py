@@ -31,12 +31,12 @@ _NUMERIC = r"""
     (?<![\w\-/.]) (?P<first>\d{1,2}) (?P<mark>[-/.]) (?P<second>\d{1,2}) (?P=mark) (?P<year>\d{4}|\d{2})
     (?![\w\-/]|\.\d)
 """
-_COUNTED = (
+_COUNT_AFTER_MONTH = lazy(
     r"[ ](?:miles|people|men|women|more|minutes|hours|days|weeks|months|years|times|percent|dollars|cups|points)\b"
 )
 """What is counted after the name of a month: "in May 5 people came"."""
 _MONTH_DAY = rf"""
-    (?<!\w) {_WEEKDAY} (?P<month>{MONTH})[ ](?:the[ ])?{_DAY}(?:st|nd|rd|th)?(?![\w:%]|[.,]\d|[ ][ap]\.?m|{_COUNTED})
+    (?<!\w) {_WEEKDAY} (?P<month>{MONTH})[ ](?:the[ ])?{_DAY}(?:st|nd|rd|th)?(?![\w:%]|[.,]\d|[ ][ap]\.?m)
     (?:[ ]?[-–][ ]?(?P<to>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?(?![\w:%]))?
     (?:,?[ ]{_YEAR}(?![\w%]|[.,:]\d)|,[ ]?'(?P<short>\d\d)(?!\w))?
 """
@@ -47,9 +47,10 @@ _DAY_MONTH = rf"""
     (?:(?:,?[ ]|-){_YEAR}(?![\w%]|[.,:]\d)|[ ]'(?P<short>\d\d)(?!\w))?
 """
 _DAY_FIRST = rf"""
-    (?P<before>\b(?: on|by|until|till|due|from|before|after|since|ends?|ending|expires?|midnight|deadline:?|starts?
+    (?P<before>\b(?: by|until|till|due|ends?|ending|expires?|midnight|deadline:?|starts?
       |starting|dated|{DAYS_LONG},? ) [ ])?
-    (?<![\w\-/.]) (?!24/7(?!\d)|16/9(?!\d)) (?P<day>1[3-9]|2\d|3[01])/(?P<month>0?[1-9]|1[0-2]) (?![\w/%]|\.\d)
+    (?<![\w\-/.]) (?!24/7(?!\d)|16/9(?!\d)) (?P<day>1[3-9]|2\d|3[01])/(?P<month>0?[1-9]|1[0-2])
+    (?![\w/%]|\.\d|[ ](?:to|odds|inch))
     (?(before)|(?=[ ](?:@|at)[ ]?\d{{1,2}}(?::\d\d|[ ]?[ap]m)))
 """
 """Ends 31/10: the day before the month."""
@@ -202,6 +203,9 @@ def _dotted_short(match: re.Match[str]) -> str:
 
 
 def _month_day(match: re.Match[str]) -> str:
+    before = match.string[max(0, match.start() - 3) : match.start()]
+    if before.lower() == "in " and _COUNT_AFTER_MONTH.match(match.string, match.end()):
+        return match[0]
     weekday = day_name(match["weekday"])
     words = _spoken(month_name(match["month"]), int(match["day"]), None)
     if match["to"]:
@@ -348,7 +352,7 @@ RULES: tuple[Rule, ...] = (
     rule(_SLASHED, _slashed, "digit/"),
     rule(
         rf"(?<![\w/])(?P<first>{MONTH})/(?P<last>{MONTH})(?![\w/])",
-        lambda match: f"{month_name(match['first'])} or {month_name(match['last'])}",
+        lambda match: f"{month_name(match['first'])} slash {month_name(match['last'])}",
         MONTH_WORDS,
     ),
     rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),

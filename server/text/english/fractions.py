@@ -40,7 +40,7 @@ _ODDS_AFTER = lazy(r" (?:fav(?:ou?rite)?|shot|outsider|odds)\b")
 _BET_BEFORE = lazy(r"\b(?:bet|bets|betting|wager\w*|staked?|punt|odds|bookies?|bookmakers?)\b.{0,60}\bat $", re.I)
 _NUMBERED_BEFORE = lazy(
     r"\b(?:Win|Windows|iOS|Android|macOS|Python|Java|PHP|Ubuntu|Node|[Rr]outes?|[Gg]rades?|[Cc]hapters|[Pp]ages|[Qq]uestions"
-    r"|[Rr]ooms?|[Uu]nits?|[Ff]lats?|[Ss]uites?|[Ss]teps) $"
+    r"|[Rr]ooms|[Uu]nits|Room|Unit|Flat|Suite|[Ss]teps) $"
 )
 """Names before two numbers that are no fraction: Windows 10/11, Flat 3/14."""
 _CRICKET_BEFORE = lazy(
@@ -49,15 +49,15 @@ _CRICKET_BEFORE = lazy(
 )
 _OVERS_AFTER = lazy(r" \([\w.-]{1,12} ov")
 _COUNTED_BEFORE = lazy(
-    r"(?<!this )(?<!that )(?<!each )\b(?:(?P<certain>retry|attempt|step|page|slide|episode|epoch|iteration|fold|day)"
+    r"(?<!this )(?<!that )(?<!each )\b(?:(?P<certain>retry|attempt|step|page|slide|episode|epoch|iteration|fold)"
     r"|part|question|chapter|lap|dis[ck]|chunk|batch):? [#(]?$",
     re.I,
 )
-_HEADED_AFTER = lazy(
-    r" (?!(?:[Ii]nch|[Cc]up|[Mm]ile|[Tt]sp|[Tt]bsp|[Tt]ea|[Tt]able|[Pp]ound|[Hh]our))[A-Z][a-z']+ [a-z]"
-)
+_HEADED_AFTER = lazy(r" (?:Why|How|What|When|The|This|Here|So|It|Let|Today|My|We)(?:'s)? [a-z]")
 """The first words of a post in a thread: 1/7 Why it matters."""
 _FEWEST_PARTS = 5
+_CHALLENGES = (30, 31, 50, 60, 75, 90, 100, 365)
+"""Lengths of a plan in days: Day 12/100."""
 _READY_AFTER = lazy(r" (?:ready|checks?|tests?|pods?|replicas?|passed|done|complete[d]?|healthy|up|running)\b")
 _RHYTHMS = frozenset("2/2 2/4 3/4 4/4 5/4 6/4 7/4 3/8 5/8 6/8 7/8 9/8 12/8".split())
 _RHYTHM_AFTER = lazy(r" (?:time|met(?:er|re)|signature|rhythm|groove)\b(?! of\b)")
@@ -141,6 +141,8 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
         return f"{numbers.cardinal(top)} out of ten"
     if not before.strip() and bottom >= _FEWEST_PARTS and top <= bottom and _HEADED_AFTER.match(after):
         return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
+    if before.endswith("Day ") and bottom in _CHALLENGES:
+        return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
     counted = _COUNTED_BEFORE.search(before)
     if counted and top <= bottom and (counted["certain"] or not _OF.match(after)):
         return f"{numbers.cardinal(top)} of {numbers.cardinal(bottom)}"
@@ -157,14 +159,16 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
         return f"{numbers.cardinal(top)} to {numbers.cardinal(bottom)}"
     if bottom <= 10 and not _OF.match(after) and _BET_BEFORE.search(match.string, 0, match.start()):
         return f"{numbers.cardinal(top)} to {numbers.cardinal(bottom)}"
-    if _NUMBERED_BEFORE.search(before):
+    if _NUMBERED_BEFORE.search(before) and not _OF.match(after):
         return f"{numbers.cardinal(top)} slash {numbers.cardinal(bottom)}"
     if bottom < 10 and top > 20 and (_CRICKET_BEFORE.search(before) or _OVERS_AFTER.match(after)):
         return f"{numbers.cardinal(top)} for {numbers.cardinal(bottom)}"
     if _LAW_BEFORE.search(before):
         year = len(match["top"]) == 4
         return f"{numbers.year(top) if year else numbers.cardinal(top)} slash {numbers.digits(match['bottom'])}"
-    if len(match["top"]) == len(match["bottom"]) == 4 and 1500 < top < bottom < 2100:  # two editions
+    if (
+        before.endswith("(") and len(match["top"]) == len(match["bottom"]) == 4 and 1500 < top < bottom < 2100
+    ):  # two editions
         return f"{numbers.year(top)}, {numbers.year(bottom)}"
     if len(match["top"]) == 4 and len(match["bottom"]) == 2 and match["top"][:2] in ("19", "20"):
         return f"{numbers.year(top)} {numbers.year(bottom)}"

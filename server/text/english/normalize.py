@@ -145,7 +145,7 @@ _AFTER_LETTERED = "|".join(rf"(?<={word[1:]}[ ].)" for word in _LETTERED.split()
 """Words before a letter that is no initial: Vitamin D."""
 _SENTENCE_END = lazy(
     r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)]"
-    rf"|[A-Z](?<=[a-z][ ].)(?=\.\s)(?:(?=\.\s+(?:{_STARTERS})\b)|{_AFTER_LETTERED}))"
+    rf"|[A-Z](?<=[a-z][ ].)(?=\.\s)(?!\.\s+[A-Z]\.)(?:(?=\.\s+(?:{_STARTERS})\b)|{_AFTER_LETTERED}))"
     r"(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"
 )
 

@@ -72,11 +72,12 @@ _SPACED_GROUPS = r"(?<![\w.,\-])[1-9]\d{0,2}(?:[ ]000){1,8}(?![\w\-]|[.,]\d|[ ]\
 _SPACED = r"(?<![\w.,:/+-])(?<![\w)][-–])(?P<number>[1-9]\d{0,2}(?:[ ]\d{3}){1,4})(?![\w-]|[.,]\d|[ ]\d)"
 """67 886 011."""
 _SPELLED_BEFORE = lazy(
-    r"\b(?:(?i:call|phone|tel|telephone|fax|mobile|text|dial|number|no|nr|ref|reference|code|pin|account|acct|card|tracking"
-    r"|iban|isbn|serial|id|order|invoice|case|policy)|[A-Z]{1,4})\b[.:#]? ?(?:is |on |at |to )?$"
+    r"\b(?:(?i:call|phone|tel|telephone|fax|mobile|text|dial|numbers?|combo|combination|ref|reference|codes?|pin|account"
+    r"|acct|card|tracking|iban|isbn|serial|ids?|order|invoice|case|policy|sizes?)\b|[A-Z]{2,4} )"
 )
-"""What comes before groups of digits that are no thousands: "call 555 123"."""
-_THOUSANDS_AFTER = lazy(r" (?:[a-z]{3,}s\b|people|years?|km|m|kg|euros?|\w+met(?:er|re)s?)")
+"""What shows that groups of digits are no thousands: "call 555 123 456"."""
+_THOUSANDS_AFTER = lazy(r" (?:[a-z]{3,}s\b|people|years?|km|kg|euros?)")
+_SPACED_NEAR = 40
 _SWISS = r"(?<![\w.,'])\d{1,3}(?:'\d{3}){1,4}(?![\w'])"
 """1'000'000."""
 _OLD_ORDINAL = r"""
@@ -169,17 +170,17 @@ def _trailing(match: re.Match[str]) -> str:
 
 
 def _spaced(match: re.Match[str]) -> str:
-    """Return thousands with commas. A single group of three digits is one of thousands before what is counted."""
+    """Return thousands with commas: round ones, and those of two and more groups before what is counted."""
     groups = match["number"].split(" ")
-    if _SPELLED_BEFORE.search(match.string, max(0, match.start() - 24), match.start()):
+    if _SPELLED_BEFORE.search(match.string, max(0, match.start() - _SPACED_NEAR), match.start()):
         return match[0]
-    counted = groups[-1] == "000" or _THOUSANDS_AFTER.match(match.string, match.end())
-    return ",".join(groups) if counted or match["number"].count(" ") > 1 else match[0]
+    counted = match["number"].count(" ") > 1 and _THOUSANDS_AFTER.match(match.string, match.end())
+    return ",".join(groups) if counted or groups[-1] == "000" else match[0]
 
 
 FIRST: tuple[Rule, ...] = (
     rule(_SPACED, _spaced, r"\d \d\d\d"),
-    rule(r"(?:(?<=[ (])|(?<=^))(?<!\d[ ])–(?=[$€£]\d)", "minus ", ("–$", "–€", "–£")),
+    rule(r"(?:(?<=^)|(?<=\()|(?<=was[ ])|(?<=is[ ])|(?<=of[ ])|(?<=to[ ]))–(?=[$€£]\d)", "minus ", ("–$", "–€", "–£")),
     rule(_SWISS, lambda match: match[0].replace("'", ","), r"\d'\d"),
     rule(_UNDERSCORES, lambda match: match[0].replace("_", ""), "_"),
     rule(_OLD_ORDINAL, lambda match: f"{match['number']}{'nd' if match['number'][-1] == '2' else 'rd'}", "digit h"),

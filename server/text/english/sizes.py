@@ -63,8 +63,9 @@ _SCORERS = lazy(rf"(?:^|[;:,] ){_GOALS}(?:\([a-z.]{{2,5}}\))?(?:[,;] {_GOALS}|$)
 """Messi 23', 67'; Saka 80'."""
 _SCORED_AFTER = lazy(rf",? (?:(?:he|she|they|it|[A-Z]\w+) )?{_SCORED}\b")
 """What shows that 23' is a minute of football: Messi (23', 108'), (Saka 23'), scored at 23', At 12' he scored."""
-INCHES_PER_FOOT = 12
+_SECONDS_FROM = 12
 """From this number on, 1'14" is a time: minutes and seconds."""
+_SIZE_AFTER = lazy(r" (?:tall|wide|long|high|deep|room|ceilings?|fence|wall)\b")
 _NEAR = 40
 """Characters before a minute in which it is looked for."""
 _SIDE = rf"(?:\d{{1,3}}[ -]\d/\d{{1,2}}|{NUMBER})"
@@ -85,7 +86,8 @@ _INCH_SIZES = rf"""
 
 def _feet(match: re.Match[str]) -> str:
     by = " by " if match["by"] else ""
-    if "'" in match[0] and match[0].endswith('"') and float(match["inches"]) >= INCHES_PER_FOOT and not by:
+    sized = by or _SIZE_AFTER.match(match.string, match.end())
+    if "'" in match[0] and match[0].endswith('"') and float(match["inches"]) >= _SECONDS_FROM and not sized:
         minutes = numbers.plural(match["feet"], "minute", "minutes")
         return f"{minutes} {numbers.plural(match['inches'], 'second', 'seconds')}"
     return f"{numbers.number(match['feet'])} foot {numbers.number(match['inches'])}{by}"

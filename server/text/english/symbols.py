@@ -212,6 +212,11 @@ def _footnote(match: re.Match[str]) -> str:
 
 
 FIRST: tuple[Rule, ...] = (
+    rule(
+        r"(?<=\d%)/(?P<unit>day|week|wk|month|mo|year|yr|hour|hr|min)(?!\w)",
+        lambda match: f" per {PER[match['unit']]}",
+        "%/",
+    ),
     rule(r"(?<!\w)(?P<kind>ASP|VB|ADO)\.NET\b", lambda match: f"{' '.join(match['kind'])} dot net", ".NET"),
     rule(_FOOTNOTE, _footnote, tuple("¹²³⁴⁵⁶⁷⁸⁹")),
     rule(_VERSE, lambda match: f"{match['line'].rstrip(' ,')}, ", " / "),
@@ -221,11 +226,6 @@ FIRST: tuple[Rule, ...] = (
 """Run before code, paths and dashes: C++/C#, TSLA –3.4%."""
 
 EARLY: tuple[Rule, ...] = (
-    rule(
-        r"(?<=\d%)/(?P<unit>day|week|wk|month|mo|year|yr|hour|hr|min)(?!\w)",
-        lambda match: f" per {PER[match['unit']]}",
-        "%/",
-    ),
     rule(r"(?<=[a-z])/(?=\d{1,3}%)", ", ", r"/\d"),
     rule(r"(?<![\w.])1:1s(?!\w)", "one on ones", "1:1"),
     rule(
@@ -273,7 +273,7 @@ RULES: tuple[Rule, ...] = (
         "-",
     ),
     rule(r"(?<=\w[ ])\*(?=[ ]\w)", "star", "*"),
-    rule(r"(?<=[a-z][ ])\^(?=[ ][a-z])", "caret", "^"),
+    rule(r"(?<=\b[Tt]he[ ])\^(?=[ ][a-z])", "caret", "^"),
     rule(_NAMED_SIGN, _named_sign, tuple(f"{end} {sign}" for end in "any" for sign in _SIGN_NAMES)),
     rule(_HASH_KEY, lambda match: f"{match['before'] or ''}pound", "#"),
     rule(r"(?<=[a-z][ ])\#(?=[?.!,;:]|\s*$)", "number", "#"),

@@ -71,7 +71,7 @@ QUOTES: tuple[Rule, ...] = (rule(_QUOTED, _quoted, "'"),)
 
 EARLY: tuple[Rule, ...] = (
     rule(_NUMBERED, _numbered, "("),
-    rule(r";(?<=[a-z]{2};)(?=[A-Za-z]{2})", "; ", ";"),
+    rule(r";(?<=[a-z]{2};)(?<!\btl;)(?=[A-Za-z]{2})", "; ", ";"),
 )
 
 

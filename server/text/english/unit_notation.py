@@ -113,7 +113,9 @@ RULES: tuple[Rule, ...] = (
         ("k/", "K/", "M/"),
     ),
     rule(r"(?<!\.\d)(?<=\d)[ ]?ct\b\.?(?=\)|[ ](?:box|pack|bag)|,)", _count, ("ct",)),
-    rule(r"(?<=\d\d)[ ]?ct\b(?:(?=\.[ ][A-Z])|\.?(?=\s*$))", _count, ("ct",)),
+    rule(
+        r"(?<=\d\d)(?<!\b10)(?<!\b14)(?<!\b18)(?<!\b22)(?<!\b24)[ ]?ct\b(?:(?=\.[ ][A-Z])|\.?(?=\s*$))", _count, ("ct",)
+    ),
     rule(r"(?<=\d)[ ]?[lL]/100[ ]?km(?!\w)", " liters per hundred kilometers", "/100"),
     rule(_LAMP, _lamp, r"\dK"),
     rule(_MILLIBARS, _millibars, ("mb", r"\dmb")),

@@ -90,7 +90,6 @@ _IRREGULAR = {
     "hp": ("horsepower", "horsepower"),
     "kr": ("krone", "kroner"),
     "zł": ("zloty", "zlotys"),
-    "mn": ("million", "million"),
     "mths": ("month", "months"),
     "K": ("kelvin", "kelvins"),
     "lx": ("lux", "lux"),

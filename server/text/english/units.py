@@ -122,10 +122,11 @@ _THOUSANDS = rf"""
     (?<![\w.,$€£]) (?P<number>{numbers.NUMBER}) (?P<scale>[KkMB]|bn) (?P<more>\+)? (?![\w'])
     (?P<noun>(?=[ ][a-z]{{2,}}))?
 """
-_COMPANY_AFTER = lazy(
-    r"'s\b|[ ](?:makes?|made|sells?|is|was|has|sa(?:id|ys)|announced|tape|masks?|respirators?|products?|stock|shares)\b"
-)
+_COMPANY_AFTER = lazy(r"'s\b|[ ](?:makes?|made|sells?|sa(?:id|ys)|announced|tape|masks?|respirators?)\b")
 """Words after the company 3M."""
+_RUN_AFTER = lazy(
+    r"\s*(?:$|[.,;!?)])|[ ](?:before|after|in|at|on|with|and|today|this|then|around|yesterday|tomorrow|under)\b"
+)
 _RUN_BEFORE = lazy(
     r"\b(?:ran|run|runs|running|jog(?:ged|ging|s)?|walk(?:ed|s|ing)?|raced?|couch to|park) (?:an? |my |the )?$", re.I
 )
@@ -303,7 +304,9 @@ def _thousands(match: re.Match[str]) -> str:
         if match["number"] in _KARATS and _JEWELRY.search(around):
             return f"{words} karat"
         resolution = match["number"] in ("2", "4", "5", "8") and match["scale"] == "K"
-        run = match["number"] in ("5", "10", "15") and (_RUNS.match(after) or _RUN_BEFORE.search(before))
+        run = match["number"] in ("5", "10", "15") and (
+            _RUNS.match(after) or (_RUN_BEFORE.search(before) and _RUN_AFTER.match(after))
+        )
         described = _RESOLUTION_BEFORE.search(before) and (match["noun"] is None or _RESOLUTION_AFTER.match(after))
         if resolution or run or described:
             return f"{words} K"

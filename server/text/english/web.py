@@ -141,7 +141,7 @@ def _digits(text: str) -> str:
 
 def _hashtag(match: re.Match[str]) -> str:
     tag = re.sub(r"^\d{3,4}(?=[A-Za-z])", lambda number: f"{numbers.cardinal(int(number[0]))}_", match["tag"])
-    tag = re.sub(r"(?<!\d)\d0s(?=_|[A-Z]|$)", lambda decade: f"{numbers.decade(int(decade[0][:2]))}_", tag)
+    tag = re.sub(r"(?<!\d)[6-9]0s(?=_|[A-Z]|$)", lambda decade: f"{numbers.decade(int(decade[0][:2]))}_", tag)
     words = " ".join(filter(None, map(speak_words, re.split(r"[_ \-]", tag))))
     return f"hashtag {words.lower() if not any(map(str.isupper, match['tag'][1:])) else _lowered(words)}"
 

@@ -28,7 +28,7 @@ _MONTH_NAMES = "January|February|March|April|May|June|July|August|September|Octo
 _DAY_BEFORE = rf"""
     (?<![\w.])(?P<day>{DAYS_SHORT})
     (?= :[ ] | [ ]the[ ]\d
-      | ,?[ ](?:{_MONTH_NAMES})[ ][a-z]
+      | ,?[ ](?:{_MONTH_NAMES})[ ](?:[a-z]+-)?(?:first|second|third|[a-z]+th)\b
       | [ ](?:at[ ]|@[ ]?)?\d{{1,2}}
         (?: [:.]\d\d | /\d{{1,2}}c\b | \d?/\d{{2,3}}\b
           | [ ]?[AaPp]\.?[Mm] | [ap]\b | [ ]?[-–][ ]?(?:\d|noon|midnight) )
@@ -71,9 +71,10 @@ _AFTER_TIME = rf"""
         | (?=[ ](?!(?:down|up|in|by|with|through|next|back)\b)[a-z])) )
 """
 """9:55 am Sat."""
-_AT_START = rf"(?:(?<=^)|(?<=[;:.][ ]))(?P<day>{DAYS_SHORT})(?=[ ][A-Za-z])"
+_AT_START = r"(?:(?<=^)|(?<=[;:.][ ]))(?P<day>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri)(?=[ ][A-Za-z])"
 """The day of a plan: Mon at sea; Tue Cozumel."""
 _STARTS = lazy(rf"(?:^|[;:.] )(?:{DAYS_SHORT}|{DAYS_LONG})\b")
+_CERTAIN_STARTS = lazy(rf"(?:^|[;:.] )(?:Tues?|Thu(?:rs?)?|Fri|{DAYS_LONG})\b")
 _CELL = rf"^(?P<day>{DAYS_SHORT})(?=,[ ][-−]?\d{{1,3}}°)"
 """The day of a row of a table: "Sat, 71°"."""
 _CERTAIN_DAY = rf"""
@@ -141,7 +142,10 @@ def _letter_after(match: re.Match[str]) -> str:
 
 
 def _at_start(match: re.Match[str]) -> str:
-    return day_name(match["day"]) if len(_STARTS.findall(match.string)) > 1 else match[0]
+    """Return a day if another part begins with a day, too. Mon and Wed are also other words."""
+    starts = _CERTAIN_STARTS if match["day"] in ("Mon", "Wed") else _STARTS
+    others = starts.search(match.string, 0, match.start()) or starts.search(match.string, match.end())
+    return day_name(match["day"]) if others else match[0]
 
 
 def _certain_day(match: re.Match[str]) -> str:

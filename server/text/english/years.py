@@ -20,11 +20,16 @@ _DECADE_BEFORE = lazy(
 """Words before a decade: "the 90s". Without one, "90s" is a duration."""
 _DECADE_AFTER = lazy(
     r"[ -](?:music|songs?|movies?|films?|rock|pop|hip|hits?|fashion|kids?|shows?|sitcoms?|style|hair|vibes?|nostalgia|"
-    r"cartoons?|bands?|house|techno|disco|rap|grunge|punk|metal|funk|soul|jazz|country|dance|synth|cars?|anime|jeans|sneakers|outfits?|looks?|toys?|games?|tunes?|jams?|bangers?|childhood|trends?|icons?|stars?|romcoms?|design|tech|era|aesthetic|classics?|babies|baby|playlist|party|throwback|themed?)\b"
+    r"cartoons?|bands?|era|aesthetic|classics?|babies|baby|playlist|party|throwback|themed?)\b"
 )
 """Words after a decade: "90s music"."""
 _SECONDS_BEFORE = lazy(r"\d[1-9]s (?:to|or|and) $")
 """From 12s to 10s."""
+_LATE_DECADE_AFTER = lazy(
+    r"[ ](?:house|techno|disco|rap|grunge|punk|metal|funk|soul|jazz|synth|cars?|anime|jeans|outfits?|toys?|games?)\b"
+)
+"""The same for 70s to 90s, which are seldom durations."""
+_LATE_DECADE = 70
 _DECADES = r"(?<![\w.,$€£])(?P<start>(?:1\d|20)\d0)s[ ]?[-–][ ]?'?(?P<end>(?:1\d|20)?\d0)'?s(?!\w)"
 _MANY_OF = r"(?<![\w.,$€£])(?P<number>1(?:0{1,3}(?=s[ ]of\b)|0{0,2},000))s(?!\w)"
 _MANY = {
@@ -101,6 +106,7 @@ def _decade(match: re.Match[str]) -> str:
         match["apostrophe"]
         or _DECADE_BEFORE.search(match.string, max(0, match.start() - 8), match.start())
         or _DECADE_AFTER.match(match.string, match.end())
+        or (int(tens) >= _LATE_DECADE and _LATE_DECADE_AFTER.match(match.string, match.end()))
     ):
         return numbers.decade(int(tens))
     return match[0]
