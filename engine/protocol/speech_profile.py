@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 TextStep = Literal["unicode", "markup", "emoji", "normalize", "quotes"]
 """A step of the server's text front end."""
 LiveText = Literal["words", "sentences"]
-"""What is begun of live text."""
+"""How live text is spoken: from its first words, or in whole sentences."""
 
 
 def _ascending_seconds(value: Any) -> Any:
@@ -35,8 +35,8 @@ class SpeechProfile:
     piece_characters: length of the longest piece of text that it speaks well, in letters.
     reference_seconds: shortest and longest reference recording that it was trained for.
     characters_per_second: mean pace of its voices, spaces and the pauses inside a piece included; None if unknown.
-    live_text: what it begins to speak of text that arrives while it is spoken: the first words, with one token of text
-        beside each frame, or whole sentences, in the text layout of other requests.
+    live_text: how text that arrives in parts is spoken: from its first words, with one text token beside each frame, or
+        in whole sentences, with the text layout of other requests.
     embedding_norm: smallest L2 norm of the x-vector of a recording; a smaller one is scaled up. The norm falls with the
         length of the recording, and x-vectors smaller than in training are spoken less clearly.
     """

@@ -28,7 +28,7 @@ _TAIL = 24
 
 
 class LivePiece:
-    """A piece of live text. pause: seconds of silence before it. whole: it is spoken when its text is complete.
+    """A piece of live text. pause: seconds of silence before it. whole: synthesis starts when its text is complete.
 
     Attributes:
         weight: its length in letters.
@@ -37,7 +37,7 @@ class LivePiece:
     """
 
     def __init__(self, pause: float, *, whole: bool) -> None:
-        self.pause, self._whole = pause, whole
+        self.pause, self.whole = pause, whole
         self.weight = 0
         self.tail = ""
         self.ready = self.ended = False
@@ -49,7 +49,7 @@ class LivePiece:
         self._untaken.append(text)
         self.weight += weight(text)
         self.tail = (self.tail + text)[-_TAIL:]
-        self.ready = (not self._whole and self._first_word.add(text)) or self.ready
+        self.ready = (not self.whole and self._first_word.add(text)) or self.ready
 
     def end(self) -> None:
         """Mark the text as complete."""
@@ -59,7 +59,7 @@ class LivePiece:
         """Return the text that was added since the last call, in one paragraph."""
         text = in_one_paragraph("".join(self._untaken))
         self._untaken.clear()
-        return text
+        return text.strip() if self.whole else text
 
 
 class LivePieces:
@@ -67,8 +67,8 @@ class LivePieces:
 
     A piece ends where a pause is requested, at the end of a paragraph that is not very short, at the end of a sentence
     once it has half of the maximum length, at the end of a clause at the maximum, and at any word at 1.5 times the
-    maximum. With ``sentences``, it is spoken when its text is complete, and ends at a sentence that is not very short,
-    without waiting for the next word: the text front end has decided that the sentence ends there.
+    maximum. With ``sentences``, pieces are ``whole``. They end at each sentence that is not very short, without waiting
+    for the next word, because the text front end returns the end of a sentence only when it is certain.
 
     longest: maximum weight of a piece; infinite for a voice that must not be split.
     """
@@ -110,7 +110,7 @@ class LivePieces:
         if self._current is not None and not token.isspace():
             pause = self._pause_before_word(self._current)
             if pause:
-                self.pause = pause
+                self._between = pause
                 self.end()
         if self._current is None:
             if token.isspace() and (self._count or self.pause):
@@ -124,7 +124,7 @@ class LivePieces:
         self._current.add(token)
 
     def _is_sentence(self, piece: LivePiece) -> bool:
-        """Return whether ``piece``, the last of whose text the front end has read, ends with a sentence."""
+        """Return whether ``piece`` is long enough, and its text so far ends with a sentence."""
         return (
             piece.weight >= self._shortest
             and _SENTENCE_END.search(f"{piece.tail} ") is not None

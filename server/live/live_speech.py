@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.protocol.engine import EngineStream
-from engine.protocol.request import CODEBOOKS, AudioChunk, Completion, FinishReason, SpeechRequest
+from engine.protocol.request import CODEBOOKS, AudioChunk, Completion, FinishReason, SpeechRequest, TextLayout
 from server.audio.onset import Samples
 from server.live.live_pieces import LivePiece, LivePieces
 from server.long_text.joints import Joiner
@@ -50,16 +50,16 @@ class _Utterance:
 class LiveSpeech:
     """An AudioStream over the pieces of a live text. Text can be added before and after ``start``.
 
-    A piece is submitted when it is ``ready`` and the audio of the piece before is almost complete. So most
-    of the time it uses one engine utterance, and never more than two.
+    A piece is submitted when it is ``ready`` and the audio of the piece before is almost complete. So most of the time
+    it uses one engine utterance, and never more than two.
     """
 
     def __init__(self, longest: float, *, sentences: bool = False) -> None:
         """longest: maximum weight of a piece (``longest_piece``); infinite for a voice that must not be split.
 
-        sentences: speak a piece when its text is complete, in the text layout of the request.
+        sentences: speak whole sentences, with the default text layout of the voice.
         """
-        self._text, self._sentences = LivePieces(longest, sentences=sentences), sentences
+        self._text = LivePieces(longest, sentences=sentences)
         self._waiting: deque[LivePiece] = deque()
         """Pieces that were not submitted yet."""
         self._current: _Utterance | None = None
@@ -176,9 +176,8 @@ class LiveSpeech:
         sampling = replace(self._request.sampling, seed=seed_of(self._request.sampling.seed, self._numbers))
         self._numbers += 1
         live = not piece.ended
-        text, layout = piece.take(), self._request.text_layout
-        text, layout = (text.strip(), layout) if self._sentences else (text, "streaming")
-        request = replace(self._request, text=text, text_layout=layout, sampling=sampling, live=live)
+        layout: TextLayout | None = None if piece.whole else "streaming"
+        request = replace(self._request, text=piece.take(), text_layout=layout, sampling=sampling, live=live)
         return _Utterance(piece, self._submit(request), request.text, live)
 
     def _chunk(self, samples: Samples, codes: NDArray[np.int16] = _NO_CODES) -> AudioChunk:

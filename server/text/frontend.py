@@ -18,7 +18,7 @@ STEPS = ("unicode", "markup", "emoji", "normalize", "quotes")
 quotation marks."""
 _ENGLISH = frozenset(("english", "en", "en-us", "en-gb"))
 _SPACE = lazy(r"[^\S\n]+")
-_MARKS = lazy(f"[{marks.CODE_START}{marks.CODE_END}{marks.FORMULA_START}{marks.FORMULA_END}{marks.END}]")
+_MARKS = lazy(f"[{marks.CODE_START}{marks.CODE_END}{marks.FORMULA_START}{marks.FORMULA_END}{marks.SENTENCE_END}]")
 
 
 class Pause(NamedTuple):

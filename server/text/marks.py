@@ -8,8 +8,8 @@ CODE_START, CODE_END = "\ue000", "\ue001"
 """Enclose program code that was quoted in the markup."""
 FORMULA_START, FORMULA_END = "\ue002", "\ue003"
 """Enclose a formula in LaTeX."""
-END = "\ue004"
-"""Ends a list item or a line that is a sentence: what follows is another one, whatever its last word is."""
+SENTENCE_END = "\ue004"
+"""Ends a sentence, even after an abbreviation: after a list item, or a line that is a sentence."""
 _PAUSES = 0xF0000
 """Code point of a pause of 0 ms. A pause of n ms has this code point plus n."""
 _WORDS = 0x100000

@@ -114,7 +114,7 @@ def _blocks(text: str, depth: int, line_before: int = 0) -> Iterator[str]:
             level -= 1
             numbers.pop()
             if not level:
-                yield f"{marks.END} ".join(items)
+                yield f"{marks.SENTENCE_END} ".join(items)
                 items, item = [], None
         elif kind == "list_item_open":
             number = numbers[-1]
@@ -207,7 +207,7 @@ def join_lines(paragraph: str, *, line_before: int = 0) -> str:
             continue
         wrapped = len(line) + (0 if index else line_before) >= WRAPPED_FROM
         ends = not wrapped and _STARTS_ITEM.match(following) is not None
-        mark = "" if _OUTLINE_ITEM.match(following) else marks.END
+        mark = "" if _OUTLINE_ITEM.match(following) else marks.SENTENCE_END
         if ends and not _TERMINAL.search(line):
             joined.append(f"{line}.{mark} ")
         else:

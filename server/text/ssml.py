@@ -53,7 +53,7 @@ def is_document(text: str) -> bool:
 def elements(text: str, say_as: SayAs) -> str:
     """Return ``text``, which is no document, with its ``sub``, ``say-as`` and ``phoneme`` elements as they are spoken.
 
-    Those in Markdown's code are unchanged.
+    Those between backticks, which are code in Markdown, are unchanged.
     """
 
     def spoken(match: re.Match[str]) -> str:

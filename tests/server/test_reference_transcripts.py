@@ -115,7 +115,7 @@ def test_a_transcript_in_a_script_that_the_checkpoint_cannot_read_is_refused(
         cloned = client.post(SPEECH, json=speech(ref_audio=data_url(recording), **fields))
         stored = client.post(
             "/v1/audio/voices",
-            data={"name": "foxes", "consent": "recording-consent", **fields},
+            data={"name": "foxes", **fields},
             files={"audio_sample": ("a.wav", wav(recording), "audio/wav")},
         )
     for response in (cloned, stored):

@@ -27,8 +27,9 @@ _ISO = rf"""
         (?P<zone>Z|[+-]\d\d:?\d\d)? )?
     (?![\w\-/]|\.\d)
 """
-_NUMERIC = r"""
-    (?<![\w\-/.]) (?P<first>\d{1,2}) (?P<mark>[-/.]) (?P<second>\d{1,2}) (?P=mark) (?P<year>\d{4}|\d{2})
+_NUMERIC = rf"""
+    (?<![\w\-/.]) {_WEEKDAY} (?P<first>\d{{1,2}}) (?P<mark>[-/.]) (?P<second>\d{{1,2}}) (?P=mark)
+    (?P<year>\d{{4}}|\d{{2}})
     (?![\w\-/]|\.\d)
 """
 _COUNT_AFTER_MONTH = lazy(
@@ -132,7 +133,7 @@ _SPOKEN_DATES = lazy(rf"\b(?:{_MONTHS})[ ][a-z-]+[ ]to[ ](?:{_MONTHS})[ ][a-z-]+
 _SHARE_AFTER = lazy(r"[ ](?:an?|the|full|off|done|way|price)\b")
 _MEASURED_BEFORE = lazy(r"\b(?:is|was|reads?|at|about|only)[ ]$")
 _COUNT_BEFORE = lazy(
-    r"\b(?:HP|MP|XP|SP|(?i:health|mana|score|progress|step|page|lesson|level|attempt|room|flat|suite|unit)):? $"
+    r"\b(?:HP|MP|XP|SP|Room|Flat|Suite|Unit|(?i:health|mana|score|progress|step|page|lesson|level|attempt)):? $"
 )
 """Words before a number of a total: MP 12/30."""
 _HOLIDAY_AFTER = lazy(
@@ -181,9 +182,10 @@ def _numeric(match: re.Match[str]) -> str:
     month, day = (second, first) if mark == "." or first > 12 else (first, second)
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return match[0]
+    weekday = f"{day_name(match['weekday'])}, " if match["weekday"] else ""
     if mark == "." or first > 12:
-        return f"the {numbers.ordinal(day)} of {MONTHS[month - 1]}, {_year(match['year'])}"
-    return _spoken(MONTHS[month - 1], day, match["year"])
+        return f"{weekday}the {numbers.ordinal(day)} of {MONTHS[month - 1]}, {_year(match['year'])}"
+    return weekday + _spoken(MONTHS[month - 1], day, match["year"])
 
 
 def _flight_date(match: re.Match[str]) -> str:

@@ -136,16 +136,17 @@ _ABBREVIATIONS = (
     | academic.SHORT_SUBJECTS
     | state_abbreviations.SHORT_STATES
 )
-_STARTERS = (
+_FIRST_WORDS = (
     "After|All|And|Another|As|At|Because|But|By|Each|For|From|He|Her|Here|His|How|However|If|In|It|Its|Let|My|No|Not|Now"
     "|On|Or|Our|She|So|That|The|Their|Then|There|These|They|This|Those|To|We|What|When|Where|Which|Who|Why|With|Yes|You|Your"
 )
+"""Words that begin a sentence: a single letter before them is no initial."""
 _LETTERED = "answer option vitamin hepatitis generation type grade group team plan point"
 _AFTER_LETTERED = "|".join(rf"(?<={word[1:]}[ ].)" for word in _LETTERED.split())
 """Words before a letter that is no initial: Vitamin D."""
 _SENTENCE_END = lazy(
     r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)]"
-    rf"|[A-Z](?<=[a-z][ ].)(?=\.\s)(?!\.\s+[A-Z]\.)(?:(?=\.\s+(?:{_STARTERS})\b)|{_AFTER_LETTERED}))"
+    rf"|[A-Z](?<=[a-z][ ].)(?=\.\s)(?!\.\s+[A-Z]\.)(?:(?=\.\s+(?:{_FIRST_WORDS})\b)|{_AFTER_LETTERED}))"
     r"(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"
 )
 
@@ -165,7 +166,7 @@ def _paragraph(paragraph: str) -> str:
 
 def in_words(paragraph: str) -> str:
     """Return a paragraph in words, without adding a capital at its beginning or a full stop at its end."""
-    parts = [" ".join(filter(None, map(words, sentences(part)))) for part in paragraph.split(marks.END)]
+    parts = [" ".join(filter(None, map(words, sentences(part)))) for part in paragraph.split(marks.SENTENCE_END)]
     return " ".join([*filter(None, parts[:1]), *map(tidy.opened, filter(None, parts[1:]))])
 
 

@@ -47,7 +47,7 @@ _MILLIONS = r"""
 """1.25m shares."""
 _RACE = r"""
     (?<![\w.,$€£]) (?P<number>5|8|10|15|21|42)k
-    (?= [.,;:!?)] | \s*$ | [ ](?:in|on|at|for|races?|runs?|PB|PR|time|today|this|last|and|with|was|is)\b )
+    (?= [.,;:!?)] | \s*$ | [ ](?:in|on|at|for|before|after|races?|runs?|PB|PR|time|today|this|last|and|with|was|is)\b )
 """
 _RUNNING = lazy(r"\b(?:PR|PB|races?|raced|ran|runs?|runner|running|jog\w*|marathon|parkrun|finish(?:ed)?)\b")
 """What shows that 5k is a distance."""

@@ -124,12 +124,6 @@ _THOUSANDS = rf"""
 """
 _COMPANY_AFTER = lazy(r"'s\b|[ ](?:makes?|made|sells?|sa(?:id|ys)|announced|tape|masks?|respirators?)\b")
 """Words after the company 3M."""
-_RUN_AFTER = lazy(
-    r"\s*(?:$|[.,;!?)])|[ ](?:before|after|in|at|on|with|and|today|this|then|around|yesterday|tomorrow|under)\b"
-)
-_RUN_BEFORE = lazy(
-    r"\b(?:ran|run|runs|running|jog(?:ged|ging|s)?|walk(?:ed|s|ing)?|raced?|couch to|park) (?:an? |my |the )?$", re.I
-)
 _RESOLUTION_BEFORE = lazy(r"(?:\b[Aa]n?|\bthe|\bin|first|last|final|next|each|every)\s$")
 _RESOLUTION_AFTER = lazy(
     r"[ ](?:monitor|video|tv|resolution|display|screen|ultra|run|race|camera|movie|gold|and|in|at|for)"
@@ -304,9 +298,7 @@ def _thousands(match: re.Match[str]) -> str:
         if match["number"] in _KARATS and _JEWELRY.search(around):
             return f"{words} karat"
         resolution = match["number"] in ("2", "4", "5", "8") and match["scale"] == "K"
-        run = match["number"] in ("5", "10", "15") and (
-            _RUNS.match(after) or (_RUN_BEFORE.search(before) and _RUN_AFTER.match(after))
-        )
+        run = match["number"] in ("5", "10", "15") and _RUNS.match(after)
         described = _RESOLUTION_BEFORE.search(before) and (match["noun"] is None or _RESOLUTION_AFTER.match(after))
         if resolution or run or described:
             return f"{words} K"

@@ -38,6 +38,7 @@ SYMBOLS = {
     "*": "star",
     "$": "dollar",
 }
+"""Names of the symbols in addresses, as they are spoken."""
 _PIECES = lazy(r"[^\W\d_]+|\d+|[./\-_:?=&#%+~@\\!,;*$]")
 _HUMPS = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
 

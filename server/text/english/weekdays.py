@@ -24,11 +24,9 @@ SHORT_DAYS = frozenset(_SHORT_NAMES)
 DAYS_SHORT = r"(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)"
 _DAYS_ANY = rf"(?:{DAYS_SHORT}|MON|TUES?|WED|THU(?:RS?)?|FRI|SAT|SUN|mon|tues?|wed|thu(?:rs?)?|fri)"
 DAYS_LONG = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
-_MONTH_NAMES = "January|February|March|April|May|June|July|August|September|October|November|December"
 _DAY_BEFORE = rf"""
     (?<![\w.])(?P<day>{DAYS_SHORT})
     (?= :[ ] | [ ]the[ ]\d
-      | ,?[ ](?:{_MONTH_NAMES})[ ](?:[a-z]+-)?(?:first|second|third|[a-z]+th)\b
       | [ ](?:at[ ]|@[ ]?)?\d{{1,2}}
         (?: [:.]\d\d | /\d{{1,2}}c\b | \d?/\d{{2,3}}\b
           | [ ]?[AaPp]\.?[Mm] | [ap]\b | [ ]?[-–][ ]?(?:\d|noon|midnight) )
