@@ -83,10 +83,9 @@ def _language_id(name: str, speaker: str | None, model: ModelArchitecture) -> in
     For "auto" and Chinese, a speaker of a dialect gets the id of the dialect.
     """
     talker, folded = model.talker, name.casefold()
-    selectable = languages(model)
-    known = _find_name(name, selectable)
+    known = None if folded == AUTO else _find_name(name, languages(model))
     if folded != AUTO and known is None:
-        names = ", ".join([AUTO, *selectable])
+        names = ", ".join([AUTO, *languages(model)])
         raise RequestError(f"language must be one of {names}, got {name!r}", param="language")
     if folded in (AUTO, _CHINESE) and speaker is not None and speaker in talker.dialects:
         return talker.languages[talker.dialects[speaker]]

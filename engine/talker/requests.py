@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import secrets
 import time
@@ -217,14 +218,16 @@ def resolve(params: SamplingParams, defaults: GenerationDefaults) -> Sampling:
             raise RequestError(f"{name} must be between {minimum} and {maximum}, got {value}", param=name)
     greedy = params.greedy or not defaults.do_sample
     residual_greedy = params.greedy or not defaults.subtalker_dosample
+    shared = replace(params, max_new_tokens=None, seed=None)
     return Sampling(
-        codebook0=_codebook_params(params, defaults, CODEBOOK0_PREFIX, greedy=greedy),
-        residual=_codebook_params(params, defaults, RESIDUAL_PREFIX, greedy=residual_greedy),
+        codebook0=_codebook_params(shared, defaults, CODEBOOK0_PREFIX, greedy=greedy),
+        residual=_codebook_params(shared, defaults, RESIDUAL_PREFIX, greedy=residual_greedy),
         max_new_tokens=defaults.max_new_tokens if params.max_new_tokens is None else params.max_new_tokens,
         seed=secrets.randbits(63) if params.seed is None else params.seed,
     )
 
 
+@functools.lru_cache(maxsize=64)  # most requests have the same
 def _codebook_params(
     params: SamplingParams, defaults: GenerationDefaults, prefix: str, *, greedy: bool
 ) -> CodebookParams:
