@@ -21,9 +21,9 @@ from server.text_settings import TextSettings
 from server.voices.resolve import ModelVoices
 from server.voices.storage_threads import StorageThreads
 
-_UNEVEN = 1.25
-"""One of several HTTP processes may run this multiple of its share of the requests, so that no slot stays unused while
-the clients are distributed unevenly. What has no slot waits in the engine."""
+_DEVIATIONS = 3
+"""One of several HTTP processes may run so many standard deviations more than its share of the requests, so that no
+slot stays unused while connections are distributed at random. What has no slot waits in the engine."""
 OPENAI_MODELS = ("tts-1*", "gpt-4o-mini-tts*")
 """OpenAI's names of speech models, so that OpenAI clients work unchanged."""
 
@@ -137,7 +137,8 @@ def max_running(settings: Settings, model: ModelSettings) -> int:
     processes, limit = settings.http_processes, settings.limits.max_running
     if limit is not None:
         return math.ceil(limit / processes)
-    return model.slots if processes == 1 else math.ceil(_UNEVEN * model.slots / processes)
+    share = model.slots / processes
+    return model.slots if processes == 1 else min(model.slots, math.ceil(share + _DEVIATIONS * math.sqrt(share)))
 
 
 def model_admission(settings: Settings, model: ModelSettings) -> Admission:

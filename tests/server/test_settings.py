@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from server.served_model import max_running
 from server.settings import SettingsError, load_settings
 from server.voices.resolve import OPENAI_VOICES
 
@@ -172,3 +174,14 @@ def test_refuses_an_invalid_private_host(tmp_path: Path) -> None:
 def test_guards_are_off_with_and_without_quotes(tmp_path: Path, value: str) -> None:
     config = write_settings(tmp_path, f"{{engine: {{model: org/model}}, guards: {value}}}")
     assert load_settings(config).guards == "off"
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4, 6, 8, 16])
+def test_connections_that_are_distributed_at_random_find_the_free_slots(tmp_path: Path, processes: int) -> None:
+    engine = {"model": "org/model", "talker": {"slots": 256}}
+    settings = load_settings(write_settings(tmp_path), {"http_processes": processes, "engine": engine})
+    running = max_running(settings, settings.all_models[0])
+    assert running <= 256
+    generator = np.random.default_rng(1)
+    busiest = generator.multinomial(256, [1 / processes] * processes, size=1000).max(axis=1)
+    assert np.mean(busiest > running) < 0.03
