@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from engine.checkpoint.architecture import ModelArchitecture, TalkerArchitecture, TextIds
 from engine.errors import RequestError
 from engine.prompt.tokenizer import TextTokenizer
-from engine.protocol.request import SpeechRequest, TextLayout, Voice
+from engine.protocol.request import SpeechRequest, Voice
+from engine.protocol.speech_profile import TextLayout
 
 AUTO = "auto"
 _CHINESE = "chinese"

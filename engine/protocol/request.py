@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.protocol.speech_profile import SpeechProfile
+from engine.protocol.speech_profile import SpeechProfile, TextLayout
 
 SAMPLE_RATE = 24_000
 """Sample rate in Hz of Code2Wav's output and of the reference encoders' input."""
@@ -28,8 +28,6 @@ _WIRE_DTYPE = np.dtype("<i2")
 
 WeightFormat = Literal["exact", "int8", "int4"]
 """Format of the talker's weights: as in the checkpoint, or quantized to 8 or 4 bits."""
-TextLayout = Literal["streaming", "full"]
-"""Where the text is in the prompt: one token added to each frame, or all of it before the first frame."""
 
 
 class FinishReason(StrEnum):
@@ -98,7 +96,8 @@ class SpeechRequest:
     """One utterance.
 
     speaker: the name of a built-in speaker. voice: a voice to clone. Both are None for voice design.
-    text_layout: None selects the reference implementation's default for the task.
+    text_layout: None selects the checkpoint's (``SpeechProfile.text_layout``), or else the reference implementation's
+    default for the task.
     realtime: size the chunks for real-time playback; otherwise make them as large as possible.
     live: more text follows (``SpeechStream.append``). Not possible with in-context cloning, because the talker reads
     live text while it generates frames.
@@ -164,13 +163,13 @@ class Completion:
 
     def to_bytes(self) -> bytes:
         """Serialize the completion for an END record."""
-        return json.dumps(asdict(self)).encode()
+        return json.dumps([self.finish_reason, self.input_tokens, self.output_tokens]).encode()
 
     @staticmethod
     def from_bytes(payload: bytes) -> Completion:
         """The inverse of ``to_bytes``."""
-        fields: dict[str, Any] = json.loads(payload)
-        return Completion(FinishReason(fields.pop("finish_reason")), **fields)
+        finish_reason, input_tokens, output_tokens = json.loads(payload)
+        return Completion(FinishReason(finish_reason), input_tokens, output_tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 TextStep = Literal["unicode", "markup", "emoji", "normalize", "quotes"]
 """A step of the server's text front end."""
+TextLayout = Literal["streaming", "full"]
+"""Where the text is in the prompt: one token added to each frame, or all of it before the first frame."""
 LiveText = Literal["words", "sentences"]
 """How live text is spoken: from its first words, or in whole sentences."""
 
@@ -35,6 +37,8 @@ class SpeechProfile:
     piece_characters: length of the longest piece of text that it speaks well, in letters.
     reference_seconds: shortest and longest reference recording that it was trained for.
     characters_per_second: mean pace of its voices, spaces and the pauses inside a piece included; None if unknown.
+    text_layout: of requests that do not choose one; None: the reference implementation's default for the task, which is
+        "streaming" for clones and "full" for other voices.
     live_text: how text that arrives in parts is spoken: from its first words, with one text token beside each frame, or
         in whole sentences, with the text layout of other requests.
     embedding_norm: smallest L2 norm of the x-vector of a recording; a smaller one is scaled up. The norm falls with the
@@ -50,6 +54,7 @@ class SpeechProfile:
     characters_per_second: Annotated[float, Field(gt=0, le=100)] | None = None
     embedding_norm: Annotated[float, Field(ge=0, le=100)] = 0.0
     live_text: LiveText = "words"
+    text_layout: TextLayout | None = None
 
     @staticmethod
     def from_fields(fields: dict[str, Any]) -> SpeechProfile:

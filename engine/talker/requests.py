@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-import secrets
+import random
 import time
 from collections import deque
 from dataclasses import dataclass, fields, replace
@@ -194,6 +194,8 @@ class RequestReader:
         if request.live:
             prompt = self._live_prompt(stream, request)
         else:
+            layout = request.text_layout or self._checkpoint.profile.text_layout
+            request = replace(request, text_layout=layout)
             prompt = build_prompt(request, self._checkpoint.model, self._checkpoint.tokenizer)
         if len(prompt.text) >= self._context:
             raise RequestError(
@@ -223,7 +225,7 @@ def resolve(params: SamplingParams, defaults: GenerationDefaults) -> Sampling:
         codebook0=_codebook_params(shared, defaults, CODEBOOK0_PREFIX, greedy=greedy),
         residual=_codebook_params(shared, defaults, RESIDUAL_PREFIX, greedy=residual_greedy),
         max_new_tokens=defaults.max_new_tokens if params.max_new_tokens is None else params.max_new_tokens,
-        seed=secrets.randbits(63) if params.seed is None else params.seed,
+        seed=random.getrandbits(63) if params.seed is None else params.seed,
     )
 
 

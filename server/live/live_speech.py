@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.protocol.engine import EngineStream
-from engine.protocol.request import CODEBOOKS, AudioChunk, Completion, FinishReason, SpeechRequest, TextLayout
+from engine.protocol.request import CODEBOOKS, AudioChunk, Completion, FinishReason, SpeechRequest
+from engine.protocol.speech_profile import TextLayout
 from server.audio.onset import Samples
 from server.live.live_pieces import LivePiece, LivePieces
 from server.long_text.joints import Joiner

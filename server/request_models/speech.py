@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, PrivateAttr, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from engine.protocol.request import SAMPLE_RATE, SamplingParams, TextLayout
+from engine.protocol.request import SAMPLE_RATE, SamplingParams
+from engine.protocol.speech_profile import TextLayout
 from server.errors import ApiError
 from server.limits import Limits
 from server.request_models.base import Name, RequestModel, validated

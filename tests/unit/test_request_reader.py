@@ -1,9 +1,12 @@
 """The records of the request link become utterances and other intents, in order and one at a time."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from engine.protocol.messages import RequestKind, pack_request
-from engine.protocol.request import SamplingParams, SpeechRequest
+from engine.protocol.request import SamplingParams, SpeechRequest, Voice
 from engine.talker.requests import Abort, PreparedUtterance, Probe, Rejection, RequestReader
 from engine.transfer import Wakeup, pair
 
@@ -41,8 +44,8 @@ def requests(opened):
     both.close()
 
 
-def speech(text="Hello world"):
-    request = SpeechRequest(text, speaker="ryan", sampling=SamplingParams(seed=1))
+def speech(text="Hello world", **fields):
+    request = SpeechRequest(text, **({"speaker": "ryan"} | fields), sampling=SamplingParams(seed=1))
     return pack_request(RequestKind.SPEECH, request.to_bytes())
 
 
@@ -87,3 +90,16 @@ def test_an_announced_request_is_expected_until_it_arrives(requests, monkeypatch
     requests.client.announce()
     monkeypatch.setattr("engine.talker.requests._ANNOUNCED_S", 0)
     assert not requests.reader.announced()
+
+
+@pytest.mark.parametrize(
+    ("default", "requested", "streaming"),
+    [(None, None, True), ("full", None, False), ("full", "streaming", True), ("streaming", "full", False)],
+)
+def test_a_request_that_chooses_no_layout_has_the_one_of_its_checkpoint(opened, default, requested, streaming):
+    profile = replace(opened["pocket"].profile, text_layout=default)
+    both = Requests(replace(opened["pocket"], profile=profile))
+    voice = Voice(np.zeros(opened["pocket"].model.speaker_encoder.width, np.float32))
+    both.client.open(1, speech(speaker=None, voice=voice, text_layout=requested))
+    assert bool(both.reader.take().prompt.trailing) is streaming
+    both.close()

@@ -32,7 +32,7 @@ def test_without_the_file_the_profile_is_the_one_of_the_published_checkpoints(tm
 
 def test_the_pocket_checkpoint_reads_english_with_every_step() -> None:
     profile = read_speech_profile(POCKET, Checksums.load(POCKET))
-    assert profile == SpeechProfile(EVERY_STEP, ("english",), 200, (1.0, 7.0), 18.7, 4.0, "sentences")
+    assert profile == SpeechProfile(EVERY_STEP, ("english",), 200, (1.0, 7.0), 18.7, 4.0, "sentences", "full")
 
 
 def test_a_key_that_is_left_out_has_its_default(tmp_path: Path) -> None:
@@ -49,6 +49,7 @@ def test_a_key_that_is_left_out_has_its_default(tmp_path: Path) -> None:
         ({"piece_characters": 3}, "piece_characters must be at least 40, found 3"),
         ({"piece_characters": "200"}, 'piece_characters must be an integer, found "200"'),
         ({"live_text": "all"}, 'live_text must be "words" or "sentences"'),
+        ({"text_layout": "both"}, 'text_layout must be "streaming" or "full", found "both"'),
         ({"embedding_norm": -1}, "embedding_norm must be at least 0.0, found -1"),
         ({"characters_per_second": 0}, "characters_per_second must be greater than 0, found 0"),
         (

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from engine.checkpoint.architecture import ModelArchitecture
 from engine.prompt.tokenizer import TextTokenizer
-from engine.protocol.request import SpeechRequest, TextLayout, Voice
+from engine.protocol.request import SpeechRequest, Voice
+from engine.protocol.speech_profile import TextLayout
 from scripts.train_pocket.config import TalkerDraws
 from scripts.train_pocket.talker.corpus import Corpus, TrainingUtterance
 from scripts.train_pocket.talker.examples import Example, build_example

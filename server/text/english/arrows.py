@@ -61,7 +61,8 @@ def _stamp(text: str) -> str:
 
 
 def _menu(match: re.Match[str]) -> str:
-    if not match["verb"] and match["first"].lower().split()[0] not in _MENUS:
+    first = [word.lower() for word in match["first"].split() if word[0].isupper()]  # "Check the Settings > Privacy"
+    if not match["verb"] and _MENUS.isdisjoint(first):
         return match[0]
     return re.sub(r" (?:-?>|→) ", ", ", match[0])
 

@@ -19,7 +19,8 @@ _INCHES = rf"""
     (?P<article>\b(?:[Aa]n?|[Tt]he|[Mm]y|[Hh]er|[Hh]is|[Oo]ur|[Tt]heir|[Tt]his|[Tt]hat|[Yy]our)[ ])?
     (?<![\w."])(?:(?P<from>\d{{1,3}})[-–](?!\d/))?(?P<number>{NUMBER}|{FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ][\d(]|$)
 """
-_QUOTE = lazy(r"(?<!\d/\d)\"")
+_QUOTE = lazy(rf"(?<!\d/\d)\"(?!(?<=\d\")[ ](?:{SIZE_WORDS}|[x×])[ ])")
+"""Not the inches of 36" wide."""
 _SIZED_THING = lazy(
     r"[ ](?:[\w-]+[ ]){0,6}(?:T[ ]?Vs?|monitors?|displays?|mattress(?:es)?|laptops?|screens?|wheels?|rims?|tablets?)\b"
 )
@@ -172,6 +173,7 @@ EARLY: tuple[Rule, ...] = (
     rule(r"(?<=minutes[ ]\()pen\.?(?=\))", "penalty", ("pen",)),
     rule(_FOOT_THOUSANDS, lambda match: f"{numbers.number(match['number'])} feet", "digit mark"),
     rule(_BY, r"\g<side> by ", (" x ", "×")),
+    rule(r"\b(?P<size>wide|long|tall|high|deep|thick)[ ][x×][ ](?=\d)", r"\g<size> by ", (" x ", "×")),
     rule(_CRATE, _crate, beside("", "L")),
     rule(_LUMBER, _lumber, "digit x"),
     rule(_FOOT_SIZES, _foot_sizes, "digit mark"),
