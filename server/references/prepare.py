@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from engine.protocol.request import SAMPLE_RATE
 from server.references.config import MismatchedTranscript
 from server.references.cut import cut
+from server.references.cut_at_pause import cut_at_pause
 from server.references.speech_spans import Span, speech_spans
 from server.references.transcript import Transcript, length_mismatch
 from server.references.validation import invalid_recording
@@ -91,7 +92,8 @@ def prepare(
         return Prepared(trimmed, None, ReferenceChanges(silence, x_vector="transcript_mismatch"))
     if seconds <= longest:
         return Prepared(trimmed, transcript.text, ReferenceChanges(silence, stop_added=transcript.stop_added))
-    kept = cut(spans, transcript.text, round(longest * SAMPLE_RATE))
+    most = round(longest * SAMPLE_RATE)
+    kept = cut(spans, transcript.text, most) or cut_at_pause(samples, transcript.text, most)
     if kept is None or _seconds(kept.spans) < shortest:
         return Prepared(trimmed, None, ReferenceChanges(silence, x_vector="reference_too_long"))
     beginning = _trimmed(samples, kept.spans)
