@@ -11,7 +11,7 @@ from server.limits import Limits
 from server.request_models.base import unknown_parameter
 from server.request_models.field_names import UnknownFields, own_names, unknown_fields
 from server.request_models.json_object import parse_json_object
-from server.request_models.speech import SpeechBody, parse_speech
+from server.request_models.speech import SpeechBody, parse_speech, replaced_by
 from server.settings import Settings
 
 NOT_IN_BATCH = ("stream", "stream_format")
@@ -76,6 +76,8 @@ def _refuse(unknown: Iterable[str]) -> None:
 def _item(common: dict[str, Any], item: dict[str, Any], limits: Limits, unknown: UnknownFields) -> BatchItem:
     try:
         _refuse(name for name in item if name in NOT_IN_BATCH)
-        return parse_speech({**common, **own_names(item), "stream": False}, limits, unknown)
+        own = own_names(item)
+        kept = {name: value for name, value in common.items() if name not in replaced_by(own)}
+        return parse_speech({**kept, **own, "stream": False}, limits, unknown)
     except ApiError as error:
         return error

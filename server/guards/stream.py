@@ -13,7 +13,6 @@ from typing import Self
 from engine.errors import EngineError, EngineFailed, PoisonRequest
 from engine.protocol.engine import EngineStream
 from engine.protocol.request import AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest, Voice
-from engine.protocol.samples import has_audible
 from server.errors import ApiError
 from server.guards.check import Fault, PieceCheck
 from server.telemetry.record import RequestRecord
@@ -66,9 +65,9 @@ class GuardedStream:
         request: what to say. Later attempts have seeds that follow from its seed.
         check: returns the check of a new attempt.
         hold_seconds: returns for how many seconds audio may still be held back; None for until the piece is complete.
-            Audio before the first audible sample is always held back.
+            Audio before the first speech, as the check finds it, is always held back.
         record: is told of retries and of the fault that ends the request.
-        on_audible: is called when audible audio has arrived for the first time, even if it is held back.
+        on_audible: is called when speech has arrived for the first time, even if it is held back.
         count_words: counts the wrong words of an attempt that is complete before its audio must leave; None for no
             such check.
     """
@@ -151,7 +150,7 @@ class GuardedStream:
         self._held.append(chunk)
         if (fault := self._check.add(chunk)) is not None:
             self._make_again(fault)
-        elif not self._audible and has_audible(chunk.samples):
+        elif not self._audible and self._check.activity.first is not None:
             self._audible = True
             self._on_audible()
         if self._audible and not self._released:

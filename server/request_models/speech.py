@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Annotated, Any, Literal, Self
 
@@ -207,8 +208,13 @@ def parse_speech(fields: dict[str, Any], limits: Limits, unknown: UnknownFields 
 def _body_of(turn: TurnBody, body: SpeechBody) -> SpeechBody:
     """Return a turn as a request. A voice of its own replaces the voice of the request, named or not."""
     own = {name: value for name in TurnBody.model_fields if (value := getattr(turn, name)) is not None}
-    replaced = ("task_type", "ref_text", *SOURCE_FIELDS) if turn.voice is not None else ()
-    return body.model_copy(update={**dict.fromkeys(replaced), **own})
+    return body.model_copy(update={**dict.fromkeys(replaced_by(own)), **own})
+
+
+def replaced_by(own: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the fields of a whole request that a voice among the ``own`` fields of a part of it replaces."""
+    brings_voice = any(own.get(name) is not None for name in ("voice", *SOURCE_FIELDS))
+    return ("task_type", "ref_text", *SOURCE_FIELDS) if brings_voice else ()
 
 
 def _check_texts(body: SpeechBody, limits: Limits) -> None:

@@ -72,7 +72,8 @@ def choose_task(body: SpeechBody, info: EngineInfo, *, stored: bool) -> TaskType
     sources = body.voice_sources
     source = sources[0] if sources else "voice" if stored else "speaker_embedding"
     clones = stored or bool(sources)
-    task = body.task_type or _implied_task(clones or body.x_vector_only_mode, info)
+    wants_clone = body.x_vector_only_mode and body.voice is None
+    task = body.task_type or _implied_task(clones or wants_clone, info)
     if clones and task != "Base":
         raise ApiError(f"task_type {task} cannot be combined with {source}; omit one of them", param="task_type")
     if task not in info.tasks:

@@ -17,7 +17,9 @@ _WORDS = 0x100000
 LONGEST_PAUSE_S = 10.0
 MOST_WORDS = 0xFFF0
 PAUSE = lazy(r"[\U000f0000-\U000fffff]")
-WORD = lazy(r"[\U00100000-\U0010ffff]")
+ANY_WORD = "\U00100000-\U0010ffff"
+"""All marks of replaced words, for a set of characters in a pattern."""
+WORD = lazy(f"[{ANY_WORD}]")
 RESERVED = lazy(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ue000-\uf8ff\U000f0000-\U0010ffff]")
 """All private-use and control characters: text from outside loses them before the first step."""
 

@@ -33,6 +33,8 @@ _RUN = lazy(r"([*_~\[\]<>`|#&!(\\=+-])\1{15,}")
 """A long run of one mark. It is decoration, or an attack on the parser."""
 _HIGHLIGHT = lazy(r"(?<![\w=!<>])==(?=[^\s=])([^\n=]{1,300})(?<=\S)==(?![\w=])")
 """Highlighted text in some editors: ==text==."""
+_SUBSCRIPT = lazy(r"(?<=[A-Za-z)\]])~(\d{1,3}|[a-z])~(?!~)")
+"""A subscript in some editors: H~2~O."""
 _CITATION = lazy(
     r"(?<=[.,;!?\"])(?:\[\d{1,3}\])+|【[^】\n]{1,40}】"
     r"|(?<=[a-z])(?<!\band)(?<!\bin)(?<!\bsee)(?<!\bby)(?<!\bfrom)"
@@ -73,6 +75,8 @@ def to_text(text: str, *, line_before: int = 0) -> str:
         text = _CITATION.sub("", text)
     if "\\" in text:
         text = _SHARE.sub(r"\\\\\\\\", text)
+    if "~" in text:
+        text = _SUBSCRIPT.sub(r"\1", text)
     if "*" in text:
         text = _PRODUCT.sub(lambda match: match[0].replace("*", _STAR), text)
     blocks = _blocks(text, 0, line_before)

@@ -40,6 +40,17 @@ def test_results_are_in_order_and_equal_single_requests(client: httpx.Client) ->
     assert outputs[0] == outputs[3] != outputs[1]
 
 
+def test_the_voice_of_an_item_replaces_the_shared_one(client: httpx.Client) -> None:
+    width = client.get("/v1/models").json()["data"][0]["embedding_width"]
+    shared = {"speaker_embedding": [0.5] * width, "x_vector_only_mode": True, "seed": 7, "max_new_tokens": 24}
+    items = [{"input": "One."}, {"input": "One.", "voice": "vivian"}, {"input": "One.", "voices": [{"voice": "ryan"}]}]
+    results = post(client, items, **shared, response_format="pcm")["results"]
+    cloned, named, blended = map(audio_of, results)
+    alone = [speech(input="One.", speaker_embedding=[0.5] * width), speech(input="One.", voice="vivian")]
+    assert [cloned, named] == [client.post(SPEECH, json=body).content for body in alone]
+    assert blended not in (cloned, named)
+
+
 def test_items_override_shared_fields(client: httpx.Client) -> None:
     shared = speech(response_format="wav", voice="ryan")
     shared.pop("input")

@@ -41,8 +41,9 @@ def test_a_turn_without_a_voice_has_the_voice_of_the_request(client: httpx.Clien
 def test_a_named_turn_takes_precedence_over_an_embedding_of_the_request(client: httpx.Client) -> None:
     named = client.post(SPEECH, json=turns_request()).content
     width = client.get("/v1/models").json()["data"][0]["embedding_width"]
-    cloned = turns_request(speaker_embedding=[0.5] * width)
-    assert client.post(SPEECH, json=cloned).content == named
+    for fields in ({}, {"x_vector_only_mode": True}):
+        cloned = turns_request(speaker_embedding=[0.5] * width, **fields)
+        assert client.post(SPEECH, json=cloned).content == named
 
 
 @pytest.mark.parametrize(

@@ -152,8 +152,10 @@ async def test_a_stream_begins_with_the_first_audible_audio() -> None:
     assert engine.streams[0].consumed == 1
 
 
-async def test_silence_at_the_start_of_a_stream_is_made_again() -> None:
-    record, engine = RequestRecord("r", playback=Playback()), ScriptedEngine([lambda text: Take(80, level=1)])
+@pytest.mark.parametrize("level", [1, 60], ids=["silence", "audible noise"])
+async def test_what_is_no_speech_at_the_start_of_a_stream_is_made_again(level: int) -> None:
+    record = RequestRecord("r", playback=Playback())
+    engine = ScriptedEngine([lambda text: Take(80, level=level)])
     samples = await read(Guard(engine, record).submit(request(realtime=True)))
     assert np.array_equal(samples, await alone(retry_seed(7, 1)))
     assert record.retries == {"silent": 1}

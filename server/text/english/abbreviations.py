@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from server.text import marks
 from server.text.english import dates, letters, numbers, weekdays
 from server.text.english.abbreviation_words import (
     BARE_NUMBERED,
@@ -62,7 +63,7 @@ _NUMBERED = rf"""
       | (?P<bare>{alternatives(BARE_NUMBERED)})[ ](?=\#?\d) )
 """
 _STREET = rf"""
-    (?<=[\w.])(?P<space>[ ])(?P<word>{alternatives(STREETS)})
+    (?<=[\w.{marks.ANY_WORD}])(?P<space>[ ])(?P<word>{alternatives(STREETS)})
     (?P<stop>\.|(?=[,;]|\s*$|[ ][a-z]|[ ][NS]?[EW](?!\w)|[ ][NS](?!\w)|[ ](?:North|South|East|West)\b|[ ]&))
 """
 _COMPANY = rf"(?<=[\w&.])(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<stop>\.)"
@@ -140,7 +141,7 @@ def _available(match: re.Match[str]) -> str:
 
 def _street(match: re.Match[str]) -> str:
     before = match.string[max(0, match.start() - 24) : match.start()]
-    if not re.search(rf"(?:[A-Z][\w'\-]*\.?|\d(?:st|nd|rd|th)|\b(?:{ORDINAL_WORDS}))$", before):
+    if not re.search(rf"(?:[A-Z][\w'\-]*\.?|[{marks.ANY_WORD}]|\d(?:st|nd|rd|th)|\b(?:{ORDINAL_WORDS}))$", before):
         return match[0]
     stop = stop_after_name(match) if match["stop"] else ""
     return f"{match['space']}{STREETS[match['word']]}{stop}"

@@ -186,6 +186,23 @@ class TestPronunciations:
         entries = {"GIF": "jif", "C++": "C plus plus", "K8s": "kates 8 NASA"}
         assert spoken("A GIF in C++ on K8s", "english", STEPS, entries).text == "A jif in C plus plus on kates 8 NASA."
 
+    @pytest.mark.parametrize(
+        ("typed", "expected"),
+        [
+            ("Dr. Nguyen lives on Nguyen St. now.", "Doctor win lives on win Street now."),
+            ("Prof. Nguyen met Gov. Nguyen at 5 Nguyen Dr.", "Professor win met Governor win at five win Drive."),
+            ("Ask lt. Nguyen or Mr Nguyen.", "Ask Lieutenant win or Mister win."),
+        ],
+    )
+    def test_abbreviations_beside_an_entry_are_expanded(self, typed, expected):
+        assert spoken(typed, "english", pronunciations={"nguyen": "win"}).text == expected
+
+    @pytest.mark.parametrize("typed", ["O\u2019Neil", "Zoe\u0308", "\uff33\uff31\uff2c"])
+    def test_an_entry_matches_however_its_characters_are_written(self, typed):
+        for steps in (STEPS, ()):
+            assert spoken(typed, "english", steps, {typed: "right"}).text.lower().rstrip(".") == "right"
+        assert spoken("O\u2019Neil", "english", pronunciations={"O'Neil": "right"}).text == "right."
+
     def test_the_longest_entry_wins(self):
         entries = {"new york": "N Y", "new": "nu", "york": "yorick"}
         assert spoken("new new york york", "english", (), entries).text == "nu N Y yorick"
