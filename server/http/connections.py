@@ -17,7 +17,8 @@ from server.http.h11_connection import H11Connection
 from server.http.uvicorn_hooks import H11Protocol
 from server.telemetry.request_log import new_request_id
 
-_MAX_HEAD_BYTES = 16 * 1024
+_MAX_HEAD_BYTES = 64 * 1024
+"""Maximum bytes of a request line with its header: a URL of GET speech has its text."""
 _RECEIVE_BYTES = 64 * 1024
 """What asyncio reads from a socket at a time, 256 KiB by default: parsing it must not hold up the event loop."""
 _WRITE_BUFFER_BYTES = 64 * 1024

@@ -118,3 +118,11 @@ def test_an_invalid_body_of_a_head_request_closes_the_connection(serving: Servin
     with connect(serving, request) as client:
         read_all(client)
     assert not [line for line in serving.lines if "LocalProtocolError" in line]
+
+
+def test_a_long_url_that_arrives_in_small_parts_is_read(serving: Serving) -> None:
+    request = f"GET /health?x={'a' * 60_000} HTTP/1.1\r\nHost: x\r\n{CLOSE}".encode()
+    with connect(serving, request[:1400]) as client:
+        for start in range(1400, len(request), 1400):
+            client.sendall(request[start : start + 1400])
+        assert parse(read_all(client))[0] == 200
