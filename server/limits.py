@@ -70,8 +70,9 @@ class Limits(BaseModel):
         None,
         ge=1,
         description="Maximum speech requests of a model that run at once. Unset: `engine.talker.slots`, times the "
-        "number of its engines. Above it, the additional requests wait in the engine, first come, first served, where "
-        "the order between clients does not apply. Below it, slots stay unused.",
+        "number of its engines; each of several HTTP processes may then run more than its share. Above it, the "
+        "additional requests wait in the engine, first come, first served, where the order between clients does not "
+        "apply. Below it, slots stay unused.",
     )
     max_waiting: int = Field(
         56,

@@ -138,7 +138,8 @@ def max_running(settings: Settings, model: ModelSettings) -> int:
     if limit is not None:
         return math.ceil(limit / processes)
     share = model.slots / processes
-    return model.slots if processes == 1 else min(model.slots, math.ceil(share + _DEVIATIONS * math.sqrt(share)))
+    deviation = math.sqrt(share * (1 - 1 / processes))  # of a binomial distribution
+    return math.ceil(share + _DEVIATIONS * deviation)
 
 
 def model_admission(settings: Settings, model: ModelSettings) -> Admission:
@@ -146,8 +147,9 @@ def model_admission(settings: Settings, model: ModelSettings) -> Admission:
 
     It queues ``limits.max_waiting`` more.
     """
-    limits = settings.limits
-    admission = Admission(max_running(settings, model), limits.max_waiting, share=limits.client_share)
+    limits, running = settings.limits, max_running(settings, model)
+    surplus = running * settings.http_processes / model.slots if limits.max_running is None else 1.0
+    admission = Admission(running, limits.max_waiting, share=limits.client_share, surplus=surplus)
     configure_admission(admission, limits)
     return admission
 

@@ -73,7 +73,8 @@ class Teacher:
         """Return the talker's hidden states [frames, hidden] that each utterance's frames are sampled from."""
         layout = "streaming" if request.live else request.text_layout
         complete = replace(request, live=False, text_layout=layout)
-        prompt = build_prompt(complete, self._checkpoint.model, self._checkpoint.tokenizer)
+        checkpoint = self._checkpoint
+        prompt = build_prompt(complete, checkpoint.model, checkpoint.tokenizer, checkpoint.profile.text_layout)
         prompt_rows = self._model.prompt_rows(prompt)
         longest = max(len(each) for each in codes)
         pad = self._checkpoint.model.text_ids.tts_pad

@@ -253,15 +253,19 @@ def default_layout(request: SpeechRequest) -> TextLayout:
     return "full" if request.voice is None else "streaming"
 
 
-def build_prompt(request: SpeechRequest, model: ModelArchitecture, tokenizer: TextTokenizer) -> Prompt:
+def build_prompt(
+    request: SpeechRequest, model: ModelArchitecture, tokenizer: TextTokenizer, layout: TextLayout | None = None
+) -> Prompt:
     """Build the prompt of a request. Raises RequestError if this checkpoint does not support the request.
 
     If ``request.voice`` is set, the task is cloning, in context if the voice has codes. Otherwise it is a custom voice
     if ``request.speaker`` is set, and voice design if not.
+
+    layout: of a request that chooses none; None: ``default_layout``.
     """
     tags = codec_tags(request, model)
     text = tokenize_prompt(request, model, tokenizer)
-    layout = request.text_layout or default_layout(request)
+    layout = request.text_layout or layout or default_layout(request)
     rows = _Rows()
     rows.add(text.instruction, [NO_TOKEN] if text.instruction else [])
     rows.add(text.role, [NO_TOKEN])

@@ -27,6 +27,8 @@ from engine.transfer import Kind, MultiEndpoint, Record
 _log = logging.getLogger(__name__)
 _ANNOUNCED_S = 0.002
 """Seconds after its announcement within which a request usually arrives."""
+_SEEDS = random.Random()
+"""Seeds of requests without one. The generator of the module ``random`` would repeat them: vLLM seeds it."""
 _LOWEST_TEMPERATURE = 1e-3
 """A lower temperature is greedy: logits divided by it could overflow float32."""
 
@@ -194,9 +196,8 @@ class RequestReader:
         if request.live:
             prompt = self._live_prompt(stream, request)
         else:
-            layout = request.text_layout or self._checkpoint.profile.text_layout
-            request = replace(request, text_layout=layout)
-            prompt = build_prompt(request, self._checkpoint.model, self._checkpoint.tokenizer)
+            checkpoint = self._checkpoint
+            prompt = build_prompt(request, checkpoint.model, checkpoint.tokenizer, checkpoint.profile.text_layout)
         if len(prompt.text) >= self._context:
             raise RequestError(
                 f"the prompt has {len(prompt.text)} positions, but prompt and audio together may have at most "
@@ -225,7 +226,7 @@ def resolve(params: SamplingParams, defaults: GenerationDefaults) -> Sampling:
         codebook0=_codebook_params(shared, defaults, CODEBOOK0_PREFIX, greedy=greedy),
         residual=_codebook_params(shared, defaults, RESIDUAL_PREFIX, greedy=residual_greedy),
         max_new_tokens=defaults.max_new_tokens if params.max_new_tokens is None else params.max_new_tokens,
-        seed=random.getrandbits(63) if params.seed is None else params.seed,
+        seed=_SEEDS.getrandbits(63) if params.seed is None else params.seed,
     )
 
 

@@ -10,7 +10,9 @@ Then some sessions receive their text at a steady rate. The time from the first 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import math
 import statistics
 import threading
 import time
@@ -21,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
@@ -53,8 +56,9 @@ class LiveText:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a session received. error: the code of an error event, after which the session ended.
+    """What a session received.
 
+    error: the code of an error event, after which the session ended, or the name of an exception.
     first_audio_s: from the first piece of text to the first audio; None without audio.
     """
 
@@ -78,10 +82,10 @@ def main() -> None:
         paced = [speak(server.port, text, _PIECES_PER_S) for text in texts[-_PACED_SESSIONS:]]
     recordings = [_recording(text, answer, out / f"{index}.wav") for index, (text, answer) in _heard(texts, answers)]
     print(report(texts, answers, run_judges(recordings, ",".join(RECOGNIZERS))))
-    times = [answer.first_audio_s for answer in paced if answer.first_audio_s is not None]
+    times = sorted(math.inf if answer.first_audio_s is None else answer.first_audio_s for answer in paced)
     print(
         f"first audio with {_PIECES_PER_S:g} pieces of {_PIECE_CHARACTERS} characters a second: "
-        f"{min(times):.2f} to {max(times):.2f} s, median {statistics.median(times):.2f}"
+        f"{times[0]:.2f} to {times[-1]:.2f} s, median {statistics.median(times):.2f}"
     )
 
 
@@ -104,22 +108,25 @@ def speak(port: int, text: LiveText, pieces_per_s: float | None = None) -> Answe
         config = {"type": "session.config", "response_format": "pcm", "voice": text.voice, "seed": text.seed}
         connection.send(json.dumps(config))
         began = time.monotonic()
-        sender = threading.Thread(target=_send, args=(connection, text.typed, pieces_per_s))
+        sender = threading.Thread(target=_send, args=(connection, text.typed, pieces_per_s), daemon=True)
         sender.start()
         try:
             return _receive(connection, began)
+        except (TimeoutError, ConnectionClosed) as error:
+            return Answer(b"", None, type(error).__name__)
         finally:
             connection.close()
             sender.join(_TIMEOUT_S)
 
 
 def _send(connection: Connection, typed: str, pieces_per_s: float | None) -> None:
-    for start in range(0, len(typed), _PIECE_CHARACTERS):
-        piece = typed[start : start + _PIECE_CHARACTERS]
-        connection.send(json.dumps({"type": "input.text", "text": piece}))
-        if pieces_per_s is not None:
-            time.sleep(1 / pieces_per_s)
-    connection.send(json.dumps({"type": "input.done"}))
+    with contextlib.suppress(ConnectionClosed):  # after an error event
+        for start in range(0, len(typed), _PIECE_CHARACTERS):
+            piece = typed[start : start + _PIECE_CHARACTERS]
+            connection.send(json.dumps({"type": "input.text", "text": piece}))
+            if pieces_per_s is not None:
+                time.sleep(1 / pieces_per_s)
+        connection.send(json.dumps({"type": "input.done"}))
 
 
 def _receive(connection: Connection, began: float) -> Answer:

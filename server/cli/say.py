@@ -63,7 +63,8 @@ def say(
         bool, typer.Option("--x-vector-only", help="Clone with the speaker embedding only.")
     ] = False,
     text_layout: Annotated[
-        Layout | None, typer.Option(help="Position of the text in the prompt. Default: depends on the task.")
+        Layout | None,
+        typer.Option(help="Position of the text in the prompt. Default: depends on the checkpoint and the task."),
     ] = None,
     normalize: Annotated[
         bool | None,

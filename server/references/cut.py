@@ -19,10 +19,14 @@ _LEAST_TOLERANCE = SAMPLE_RATE * 35 // 100
 
 
 class Cut(NamedTuple):
-    """The kept beginning of a recording: its spans of speech, and what is said in them."""
+    """The kept beginning of a recording.
+
+    spans: its speech. transcript: what is said in them. end: the sample before which the next word begins.
+    """
 
     spans: list[Span]
     transcript: str
+    end: int
 
 
 def cut(spans: Sequence[Span], transcript: str, longest: int) -> Cut | None:
@@ -48,7 +52,7 @@ def cut(spans: Sequence[Span], transcript: str, longest: int) -> Cut | None:
         if pause is None or spans[pause.after].stop - spans[0].start > longest:
             continue
         if min(ends, key=lambda other: abs(expected[other] - pause.spoken)) == end:
-            return Cut(list(spans[: pause.after + 1]), transcript[:end].rstrip())
+            return Cut(list(spans[: pause.after + 1]), transcript[:end].rstrip(), spans[pause.after + 1].start)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -17,9 +18,11 @@ from server.references.transcript import with_stop
 _BEYOND = 2 * SAMPLE_RATE
 """Samples after the longest beginning that are aligned, too: words are certain only some time before the end."""
 _SHORTEST_PAUSE_S = 0.15
+_INNER_MARKS = re.compile(r"[,;:–—-]+[\"'”’»)\]]*$")
+"""Marks after a word inside a sentence."""
 
 
-def cut_at_pause(samples: NDArray[np.float32], transcript: str, longest: int) -> Cut | None:
+def cut_at_pause(samples: NDArray[np.float32], start: int, transcript: str, longest: int) -> Cut | None:
     """Return the longest beginning of at most ``longest`` samples that ends with a pause between two words, or None.
 
     None also if its words do not fit its speech, as in another language, or if it is shorter than half of ``longest``:
@@ -27,12 +30,12 @@ def cut_at_pause(samples: NDArray[np.float32], transcript: str, longest: int) ->
 
     Args:
         samples: mono samples at 24 kHz.
+        start: the first sample of speech.
         transcript: what is said in all of the recording.
         longest: from the first to the last sample of speech.
     """
     if not can_read(transcript):
         return None
-    start = speech_spans(samples)[0].start
     beginning = (np.clip(samples[: start + longest + _BEYOND], -1.0, 1.0) * 32767).astype(np.int16)
     aligner, text_end, ends = english_aligner(), 0, []
     for word, following in pairwise(aligner.align(beginning, transcript, complete=False)):
@@ -42,7 +45,7 @@ def cut_at_pause(samples: NDArray[np.float32], transcript: str, longest: int) ->
     if not ends:
         return None
     text_end, sample = ends[-1]
-    text = with_stop(transcript[:text_end])
+    text = with_stop(_INNER_MARKS.sub("", transcript[:text_end]))
     if sample - start < longest / 2 or aligner.fit(beginning[:sample], text).faults:
         return None
-    return Cut(speech_spans(samples[:sample]), text)
+    return Cut(speech_spans(samples[:sample]), text, sample)

@@ -64,7 +64,7 @@ def prepare(
 ) -> Prepared:
     """Check a recording and trim its silence; with a transcript, also cut it if it is too long for in-context cloning.
 
-    Blocks for some milliseconds.
+    Blocks for some milliseconds, and for tenths of a second where ``cut_at_pause`` looks for words.
 
     Args:
         samples: mono samples at 24 kHz.
@@ -93,10 +93,10 @@ def prepare(
     if seconds <= longest:
         return Prepared(trimmed, transcript.text, ReferenceChanges(silence, stop_added=transcript.stop_added))
     most = round(longest * SAMPLE_RATE)
-    kept = cut(spans, transcript.text, most) or cut_at_pause(samples, transcript.text, most)
+    kept = cut(spans, transcript.text, most) or cut_at_pause(samples, spans[0].start, transcript.text, most)
     if kept is None or _seconds(kept.spans) < shortest:
         return Prepared(trimmed, None, ReferenceChanges(silence, x_vector="reference_too_long"))
-    beginning = _trimmed(samples, kept.spans)
+    beginning = _trimmed(samples[: kept.end], kept.spans)
     durations = len(samples) / SAMPLE_RATE, len(beginning) / SAMPLE_RATE
     return Prepared(beginning, kept.transcript, ReferenceChanges(cut=durations))
 

@@ -164,7 +164,7 @@ class SpeechBody(SamplingFields):
 
     @property
     def text_layout(self) -> TextLayout | None:
-        """How the prompt arranges the text; None uses the default of the task."""
+        """How the prompt arranges the text; None uses the default of the checkpoint or of the task."""
         if self.non_streaming_mode is None:
             return None
         return "full" if self.non_streaming_mode else "streaming"
@@ -213,8 +213,10 @@ def _body_of(turn: TurnBody, body: SpeechBody) -> SpeechBody:
 
 def replaced_by(own: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the fields of a whole request that a voice among the ``own`` fields of a part of it replaces."""
-    brings_voice = any(own.get(name) is not None for name in ("voice", *SOURCE_FIELDS))
-    return ("task_type", "ref_text", *SOURCE_FIELDS) if brings_voice else ()
+    if not any(own.get(name) not in (None, "") for name in ("voice", *SOURCE_FIELDS)):
+        return ()
+    transcript = () if own.get("ref_audio") else ("ref_text",)  # recordings may share a transcript
+    return ("task_type", *transcript, *SOURCE_FIELDS)
 
 
 def _check_texts(body: SpeechBody, limits: Limits) -> None:

@@ -44,6 +44,7 @@ class Admission:
             requests are queued.
         recall_after: seconds that a client below its quota of running requests waits before a request of a client above
             its quota is evicted.
+        surplus: ``running`` divided by the slots for these requests.
         clock: returns monotonic seconds.
     """
 
@@ -56,8 +57,9 @@ class Admission:
         share: float = 1.0,
         contended_wait: float = math.inf,
         recall_after: float = math.inf,
+        surplus: float = 1.0,
     ) -> None:
-        self._clock = clock
+        self._clock, self._surplus = clock, surplus
         self._share = share
         self._max_running, self._running_quota = running, client_quota(running, share)
         self.configure(waiting, contended_wait, recall_after)
@@ -92,6 +94,11 @@ class Admission:
     def max_running(self) -> int:
         """Maximum number of running requests."""
         return self._max_running
+
+    @property
+    def load(self) -> float:
+        """Running and queued requests, divided by the slots for them. Above 1, requests wait."""
+        return self.ticket_count * self._surplus / self._max_running
 
     @property
     def waiting(self) -> int:

@@ -72,8 +72,7 @@ def choose_task(body: SpeechBody, info: EngineInfo, *, stored: bool) -> TaskType
     sources = body.voice_sources
     source = sources[0] if sources else "voice" if stored else "speaker_embedding"
     clones = stored or bool(sources)
-    wants_clone = body.x_vector_only_mode and body.voice is None
-    task = body.task_type or _implied_task(clones or wants_clone, info)
+    task = body.task_type or _implied_task(clones or _wants_clone(body), info)
     if clones and task != "Base":
         raise ApiError(f"task_type {task} cannot be combined with {source}; omit one of them", param="task_type")
     if task not in info.tasks:
@@ -95,7 +94,12 @@ def task_of(request: SpeechRequest) -> TaskType:
 
 def designs_voice(body: SpeechBody, info: EngineInfo) -> bool:
     """Return whether ``body``, which brings no voice of its own, asks for voice design."""
-    return (body.task_type or _implied_task(body.x_vector_only_mode, info)) == "VoiceDesign"
+    return (body.task_type or _implied_task(_wants_clone(body), info)) == "VoiceDesign"
+
+
+def _wants_clone(body: SpeechBody) -> bool:
+    """Return whether ``body`` asks for a clone, even if it brings no voice. A named voice may be a built-in one."""
+    return body.x_vector_only_mode and body.voice is None
 
 
 def _implied_task(clones: bool, info: EngineInfo) -> TaskType:

@@ -128,11 +128,11 @@ class Metrics:
         self._waiting = Gauge("sonant_requests_waiting", "Queued speech requests.", ["model"], registry=registry)
         load = Gauge(
             "sonant_load_ratio",
-            "Running and queued speech requests, divided by the maximum number of running ones; of the model with the "
-            "highest ratio. Scale out above 1.",
+            "Running and queued speech requests, divided by the slots for them; of the model with the highest ratio. "
+            "Scale out above 1.",
             registry=registry,
         )
-        load.set_function(lambda: max(each.ticket_count / each.max_running for each in self._admissions.values()))
+        load.set_function(lambda: max(each.load for each in self._admissions.values()))
         labels = ["model", "task"]
         self._requests = Counter("sonant_requests", "Ended speech requests.", ["outcome", *labels], registry=registry)
         self._moves = Counter(

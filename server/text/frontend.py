@@ -147,8 +147,8 @@ def _step(name: str, changed: list[str], before: str, after: str) -> str:
 
 @lru_cache(maxsize=64)
 def _pronunciations(items: tuple[tuple[str, str], ...]) -> Pronunciations:
-    """Return pronunciations that match words as they were given, and as the step "unicode" writes them."""
-    return Pronunciations({unicode.clean(word): respelling for word, respelling in items} | dict(items))
+    """Return pronunciations that match words as they were given, and as the step "unicode" writes their letters."""
+    return Pronunciations({unicode.plain_letters(word): respelling for word, respelling in items} | dict(items))
 
 
 def _with_pauses(text: str, changed: tuple[str, ...]) -> Spoken:

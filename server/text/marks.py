@@ -12,14 +12,14 @@ SENTENCE_END = "\ue004"
 """Ends a sentence, even after an abbreviation: after a list item, or a line that is a sentence."""
 _PAUSES = 0xF0000
 """Code point of a pause of 0 ms. A pause of n ms has this code point plus n."""
-_WORDS = 0x100000
-"""Code point of replaced word 0. Word n has this code point plus n."""
+_WORDS, _NAMES = 0x100000, 0x108000
+"""Code points of replaced word 0, without and with a capital at its beginning. Word n has this code point plus n."""
 LONGEST_PAUSE_S = 10.0
-MOST_WORDS = 0xFFF0
+MOST_WORDS = 0x7FF0
 PAUSE = lazy(r"[\U000f0000-\U000fffff]")
-ANY_WORD = "\U00100000-\U0010ffff"
-"""All marks of replaced words, for a set of characters in a pattern."""
-WORD = lazy(f"[{ANY_WORD}]")
+NAMES = "\U00108000-\U0010ffff"
+"""The marks of replaced words that begin with a capital, for a set of characters in a pattern."""
+WORD = lazy(r"[\U00100000-\U0010ffff]")
 RESERVED = lazy(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ue000-\uf8ff\U000f0000-\U0010ffff]")
 """All private-use and control characters: text from outside loses them before the first step."""
 
@@ -34,11 +34,11 @@ def pause_seconds(mark: str) -> float:
     return (ord(mark) - _PAUSES) / 1000
 
 
-def word(index: int) -> str:
-    """Return the mark of the replaced word ``index``."""
-    return chr(_WORDS + index)
+def word(index: int, *, capital: bool) -> str:
+    """Return the mark of the replaced word ``index``. capital: whether it begins with a capital in the text."""
+    return chr((_NAMES if capital else _WORDS) + index)
 
 
 def word_index(mark: str) -> int:
     """Return the index of the replaced word that ``mark`` stands for."""
-    return ord(mark) - _WORDS
+    return ord(mark) - (_NAMES if ord(mark) >= _NAMES else _WORDS)

@@ -34,7 +34,7 @@ class Pronunciations:
     def _mark(self, match: re.Match[str]) -> str:
         word = match[0]
         index = self._exact.get(word, self._folded.get(word.lower()))
-        return word if index is None else marks.word(index)
+        return word if index is None else marks.word(index, capital=word[0].isupper())
 
 
 _Trie = dict[str, Any]

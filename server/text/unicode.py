@@ -50,6 +50,8 @@ _NUMBER_SIGNS = lazy(
     "\U00011052-\U0001105a\U0001f100-\U0001f10a]"
 )
 """Numbers in circles, in brackets or with a full stop, and digits of scripts without decimal numbers."""
+_APOSTROPHES = str.maketrans("‘’ʼ", "'''")
+_FULL_WIDTH = lazy("[\uff01-\uff5e]+")
 _KEPT_STYLED = "℀℁℃℅℆℉№℗℞℠™Ω℮"
 
 
@@ -75,3 +77,9 @@ def _unstyled(match: re.Match[str]) -> str:
     return "".join(
         character if character in _KEPT_STYLED else unicodedata.normalize("NFKC", character) for character in match[0]
     )
+
+
+def plain_letters(word: str) -> str:
+    """Return ``word`` as ``clean`` writes it: composed, with plain apostrophes and characters of usual width."""
+    composed = unicodedata.normalize("NFC", word).translate(_APOSTROPHES)
+    return _FULL_WIDTH.sub(lambda match: unicodedata.normalize("NFKC", match[0]), composed)

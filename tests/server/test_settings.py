@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from server.served_model import max_running
+from server.served_model import max_running, model_admission
 from server.settings import SettingsError, load_settings
 from server.voices.resolve import OPENAI_VOICES
 
@@ -185,3 +186,14 @@ def test_connections_that_are_distributed_at_random_find_the_free_slots(tmp_path
     generator = np.random.default_rng(1)
     busiest = generator.multinomial(256, [1 / processes] * processes, size=1000).max(axis=1)
     assert np.mean(busiest > running) < 0.03
+
+
+@pytest.mark.parametrize("processes", [1, 4])
+def test_the_load_is_one_when_the_requests_of_all_processes_take_all_slots(tmp_path: Path, processes: int) -> None:
+    engine = {"model": "org/model", "talker": {"slots": 64}}
+    settings = load_settings(write_settings(tmp_path), {"http_processes": processes, "engine": engine})
+    admission = model_admission(settings, settings.all_models[0])
+    with ExitStack() as tickets:
+        for _ in range(64 // processes):
+            tickets.enter_context(admission.ticket("a"))
+        assert admission.load == pytest.approx(1.0)

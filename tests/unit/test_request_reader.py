@@ -1,13 +1,15 @@
 """The records of the request link become utterances and other intents, in order and one at a time."""
 
+import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from engine.checkpoint.config import GenerationDefaults
 from engine.protocol.messages import RequestKind, pack_request
 from engine.protocol.request import SamplingParams, SpeechRequest, Voice
-from engine.talker.requests import Abort, PreparedUtterance, Probe, Rejection, RequestReader
+from engine.talker.requests import Abort, PreparedUtterance, Probe, Rejection, RequestReader, resolve
 from engine.transfer import Wakeup, pair
 
 
@@ -103,3 +105,11 @@ def test_a_request_that_chooses_no_layout_has_the_one_of_its_checkpoint(opened, 
     both.client.open(1, speech(speaker=None, voice=voice, text_layout=requested))
     assert bool(both.reader.take().prompt.trailing) is streaming
     both.close()
+
+
+def test_seeds_of_requests_without_one_differ_even_if_a_library_seeds_the_random_module():
+    seeds = set()
+    for _ in range(2):
+        random.seed(0)
+        seeds |= {resolve(SamplingParams(), GenerationDefaults()).seed for _ in range(2)}
+    assert len(seeds) == 4

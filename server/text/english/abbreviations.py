@@ -63,7 +63,7 @@ _NUMBERED = rf"""
       | (?P<bare>{alternatives(BARE_NUMBERED)})[ ](?=\#?\d) )
 """
 _STREET = rf"""
-    (?<=[\w.{marks.ANY_WORD}])(?P<space>[ ])(?P<word>{alternatives(STREETS)})
+    (?<=[\w.{marks.NAMES}])(?P<space>[ ])(?P<word>{alternatives(STREETS)})
     (?P<stop>\.|(?=[,;]|\s*$|[ ][a-z]|[ ][NS]?[EW](?!\w)|[ ][NS](?!\w)|[ ](?:North|South|East|West)\b|[ ]&))
 """
 _COMPANY = rf"(?<=[\w&.])(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<stop>\.)"
@@ -141,7 +141,7 @@ def _available(match: re.Match[str]) -> str:
 
 def _street(match: re.Match[str]) -> str:
     before = match.string[max(0, match.start() - 24) : match.start()]
-    if not re.search(rf"(?:[A-Z][\w'\-]*\.?|[{marks.ANY_WORD}]|\d(?:st|nd|rd|th)|\b(?:{ORDINAL_WORDS}))$", before):
+    if not re.search(rf"(?:[A-Z][\w'\-]*\.?|[{marks.NAMES}]|\d(?:st|nd|rd|th)|\b(?:{ORDINAL_WORDS}))$", before):
         return match[0]
     stop = stop_after_name(match) if match["stop"] else ""
     return f"{match['space']}{STREETS[match['word']]}{stop}"

@@ -26,7 +26,8 @@ _FLIGHT = lazy(r"(?i:\b(?:flights?|nonstop|non-stop|round trip|airports?|layover
 """What shows that three capitals are an airport."""
 _SEGMENT = r"[A-Z][\w'&\-.]*(?:[ ][\w'&][\w'&\-]*){0,4}"
 _MENU = rf"""
-    (?P<verb>(?i:\b(?:go[ ]to|open|under|choose|select|click|tap|navigate[ ]to|menu|path:|visit|find)[ ](?:on[ ])?))?
+    (?: (?P<verb>(?i:\b(?:go[ ]to|open|under|choose|select|click|tap|navigate[ ]to|menu|path:|visit|find)[ ](?:on[ ])?))
+      | (?i:\b(?:check|see|use|in)[ ](?:the[ ])?) )?
     (?P<first>{_SEGMENT}) (?:[ ](?:-?>|→)[ ]{_SEGMENT})+
 """
 """A path through menus: Settings > Sound > Volume."""
@@ -61,8 +62,7 @@ def _stamp(text: str) -> str:
 
 
 def _menu(match: re.Match[str]) -> str:
-    first = [word.lower() for word in match["first"].split() if word[0].isupper()]  # "Check the Settings > Privacy"
-    if not match["verb"] and _MENUS.isdisjoint(first):
+    if not match["verb"] and match["first"].lower().split()[0] not in _MENUS:
         return match[0]
     return re.sub(r" (?:-?>|→) ", ", ", match[0])
 

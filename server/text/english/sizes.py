@@ -19,7 +19,7 @@ _INCHES = rf"""
     (?P<article>\b(?:[Aa]n?|[Tt]he|[Mm]y|[Hh]er|[Hh]is|[Oo]ur|[Tt]heir|[Tt]his|[Tt]hat|[Yy]our)[ ])?
     (?<![\w."])(?:(?P<from>\d{{1,3}})[-–](?!\d/))?(?P<number>{NUMBER}|{FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ][\d(]|$)
 """
-_QUOTE = lazy(rf"(?<!\d/\d)\"(?!(?<=\d\")[ ](?:{SIZE_WORDS}|[x×])[ ])")
+_QUOTE = lazy(rf"(?<!\d/\d)\"(?!(?<=\d\")[ ](?:(?:{SIZE_WORDS})[ ]|[x×][ ]\d))")
 """Not the inches of 36" wide."""
 _SIZED_THING = lazy(
     r"[ ](?:[\w-]+[ ]){0,6}(?:T[ ]?Vs?|monitors?|displays?|mattress(?:es)?|laptops?|screens?|wheels?|rims?|tablets?)\b"
@@ -41,6 +41,11 @@ _FOOT_THOUSANDS = r"(?<![\w.'])(?P<number>\d{1,3}(?:,\d{3})+)'(?!\w)"
 """35,000'."""
 _BY = r"(?P<side>\d[ ]?(?:ft|in|cm|mm|m|yd)\b\.?)[ ]?[x×][ ]?(?=\d)"
 """10 ft. x 12 ft."""
+_SIDE_BY = (
+    r"(?P<side>\d(?:[\"'″′]|[ ]?(?:ft|in|cm|mm|m|inches|feet|foot)\b\.?)[ ](?:wide|long|tall|high|deep|thick))"
+    r"[ ][x×][ ](?=\d)"
+)
+"""36" wide x 12" deep."""
 _FOOT_END = (
     r"(?P<verb>(?:\bis|'s|\bare|'m|'re)[ ](?:(?:only|barely|just|about|almost|over|under|maybe)[ ])?)"
     r"(?P<number>[3-7])'(?=[.!?]?\s*$)"
@@ -173,7 +178,7 @@ EARLY: tuple[Rule, ...] = (
     rule(r"(?<=minutes[ ]\()pen\.?(?=\))", "penalty", ("pen",)),
     rule(_FOOT_THOUSANDS, lambda match: f"{numbers.number(match['number'])} feet", "digit mark"),
     rule(_BY, r"\g<side> by ", (" x ", "×")),
-    rule(r"\b(?P<size>wide|long|tall|high|deep|thick)[ ][x×][ ](?=\d)", r"\g<size> by ", (" x ", "×")),
+    rule(_SIDE_BY, r"\g<side> by ", (" x ", "×")),
     rule(_CRATE, _crate, beside("", "L")),
     rule(_LUMBER, _lumber, "digit x"),
     rule(_FOOT_SIZES, _foot_sizes, "digit mark"),

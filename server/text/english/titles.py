@@ -10,7 +10,7 @@ from server.text.english.rules import Rule, alternatives, first_words, rule
 from server.text.english.title_words import BARE_TITLES, TITLES
 from server.text.patterns import lazy
 
-_NAME = rf"(?=[ ][A-Z{marks.ANY_WORD}])"
+_NAME = rf"(?=[ ][A-Z{marks.NAMES}])"
 _SENTENCE_AFTER = lazy(r" (?:He|She|It|We|They|You|His|Her|My|Our|But|And|So) [a-z]")
 _WORD_BEFORE = lazy(r"[a-z] $")
 _UPPER_TITLES = {"MR": "Mister", "MRS": "Missus", "MS": "Miz", "DR": "Doctor"}
@@ -23,17 +23,17 @@ _NO_NAMES = (
 _TITLE_AND = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Messrs)\.?(?=[ ](?:and|&|or)[ ](?:Mr|Mrs|Ms|Dr|the|his|her)\b)"
 _LOW_TITLE = rf"""
     (?<![\w.])(?<!dot[ ])(?P<word>sgt|lt|capt|gov|sen|pres|prof|cpl|maj|adm|rev|mt)\.
-    (?=[ ](?:[A-Z][a-z]|[{marks.ANY_WORD}]))
+    (?=[ ](?:[A-Z][a-z]|[{marks.NAMES}]))
 """
 _DOCTOR = rf"(?<![\w.])(?P<word>Dr|St)(?:\.{_NAME}|{_NAME})"
 _PLACE_BEFORE = lazy(
-    rf"(?:(?<=[^.!?\n]\s)(?:[A-Z][\w']+|[{marks.ANY_WORD}])(?:[ ][JS]r\.)?|\d(?:st|nd|rd|th)|\b(?:{ORDINAL_WORDS}))\s$"
+    rf"(?:(?<=[^.!?\n]\s)(?:[A-Z][\w']+|[{marks.NAMES}])(?:[ ][JS]r\.)?|\d(?:st|nd|rd|th)|\b(?:{ORDINAL_WORDS}))\s$"
 )
 _PREPOSITION = lazy(
     r"(?:^|(?<![JS]r)[.!?:,;\"'(]\s?|\b(?:[Ii]n|[Aa]t|[Oo]n|[Tt]o|[Tt]he|[Aa]nd|[Oo]f|[Ff]or|[Bb]y|[Nn]ear|[Ff]rom|[Aa]sk|[Ss]ee|[Cc]all|"
     r"[Ww]ith|[Vv]isit|[Dd]ear|[Hh]i|[Hh]ello|[Tt]hanks|[Bb]ut|[Oo]r|[Tt]hen|[Ww]hen|[Ii]s|[Ww]as|[Mm]y|[Oo]ur|[Yy]es|[Nn]o)\s)$"
 )
-_PLACE_ALONE = rf"(?:(?<=[a-z{marks.ANY_WORD}][ ])|(?<=[JS]r\.[ ]))Dr\.?(?=\s*[.,!?]?\s*$)"
+_PLACE_ALONE = rf"(?:(?<=[a-z{marks.NAMES}][ ])|(?<=[JS]r\.[ ]))Dr\.?(?=\s*[.,!?]?\s*$)"
 _TITLE_ALONE = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Prof)\.?(?=\s*[.,!?]?\s*$)"
 _NUNS = (
     "Agatha|Agnes|Angela|Ann|Anna|Anne|Benedicta|Bernadette|Catherine|Cecilia|Clare|Dorothy|Elizabeth|Frances|Helen|Jane"
@@ -109,7 +109,7 @@ def _sister(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])Gen\.(?=[ ][A-Z](?!\w))", "Gen", "Gen."),
     rule(
-        rf"(?<![\w.])(?P<word>MR|MRS|MS|DR)\.?{_NAME}(?![ ](?:{_NO_NAMES})\b)",
+        rf"(?<![\w.])(?P<word>MR|MRS|MS|DR)\.?(?=[ ][A-Z])(?![ ](?:{_NO_NAMES})\b)",
         lambda match: _UPPER_TITLES[match["word"]],
         first_words(_UPPER_TITLES),
     ),

@@ -164,7 +164,7 @@ def test_a_capital_i_with_a_dot_is_read(steps):
 
 
 def test_private_use_characters_in_the_text_are_removed():
-    text = f"a{marks.pause(1)}b{marks.CODE_START}c{marks.word(0)}d"
+    text = f"a{marks.pause(1)}b{marks.CODE_START}c{marks.word(0, capital=False)}d"
     assert spoken(text, "english", (), {"x": "y"}) == ("abcd", (), ())
 
 
@@ -194,8 +194,19 @@ class TestPronunciations:
             ("Ask lt. Nguyen or Mr Nguyen.", "Ask Lieutenant win or Mister win."),
         ],
     )
-    def test_abbreviations_beside_an_entry_are_expanded(self, typed, expected):
+    def test_abbreviations_beside_a_name_with_an_entry_are_expanded(self, typed, expected):
         assert spoken(typed, "english", pronunciations={"nguyen": "win"}).text == expected
+
+    @pytest.mark.parametrize(
+        ("typed", "expected"),
+        [
+            ("We used the data Dr. Smith collected.", "We used the day-ta Doctor Smith collected."),
+            ("By the data St. Louis leads.", "By the day-ta Saint Louis leads."),
+            ("The MS SQL Server is down.", "The M S sequel Server is down."),
+        ],
+    )
+    def test_an_entry_that_is_no_name_does_not_change_abbreviations_beside_it(self, typed, expected):
+        assert spoken(typed, "english", pronunciations={"data": "day-ta", "SQL": "sequel"}).text == expected
 
     @pytest.mark.parametrize("typed", ["O\u2019Neil", "Zoe\u0308", "\uff33\uff31\uff2c"])
     def test_an_entry_matches_however_its_characters_are_written(self, typed):
