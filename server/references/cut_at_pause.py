@@ -18,6 +18,8 @@ from server.references.transcript import with_stop
 _BEYOND = 2 * SAMPLE_RATE
 """Samples after the longest beginning that are aligned, too: words are certain only some time before the end."""
 _SHORTEST_PAUSE_S = 0.15
+_BEFORE_WORD_S = 0.03
+"""How long before the next word the recording ends at the latest: the aligner's error is about as large."""
 _INNER_MARKS = re.compile(r"[,;:–—-]+[\"'”’»)\]]*$")
 """Marks after a word inside a sentence."""
 
@@ -41,11 +43,12 @@ def cut_at_pause(samples: NDArray[np.float32], start: int, transcript: str, long
     for word, following in pairwise(aligner.align(beginning, transcript, complete=False)):
         text_end = transcript.index(word.word, text_end) + len(word.word)
         if following.start - word.end >= _SHORTEST_PAUSE_S and word.end * SAMPLE_RATE <= start + longest:
-            ends.append((text_end, round((word.end + following.start) / 2 * SAMPLE_RATE)))
+            middle, end = (word.end + following.start) / 2, following.start - _BEFORE_WORD_S
+            ends.append((text_end, round(middle * SAMPLE_RATE), round(end * SAMPLE_RATE)))
     if not ends:
         return None
-    text_end, sample = ends[-1]
+    text_end, sample, end_sample = ends[-1]
     text = with_stop(_INNER_MARKS.sub("", transcript[:text_end]))
     if sample - start < longest / 2 or aligner.fit(beginning[:sample], text).faults:
         return None
-    return Cut(speech_spans(samples[:sample]), text, sample)
+    return Cut(speech_spans(samples[:sample]), text, end_sample)
