@@ -22,8 +22,8 @@ from server.voices.resolve import ModelVoices
 from server.voices.storage_threads import StorageThreads
 
 _DEVIATIONS = 3
-"""One of several HTTP processes may run so many standard deviations more than its share of the requests, so that no
-slot stays unused while connections are distributed at random. What has no slot waits in the engine."""
+"""How far the limit of one of several HTTP processes is above its share of the slots, in standard deviations of the
+number of its requests: connections are distributed at random. Requests that find no slot wait in the engine."""
 OPENAI_MODELS = ("tts-1*", "gpt-4o-mini-tts*")
 """OpenAI's names of speech models, so that OpenAI clients work unchanged."""
 

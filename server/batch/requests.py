@@ -77,7 +77,8 @@ def _item(common: dict[str, Any], item: dict[str, Any], limits: Limits, unknown:
     try:
         _refuse(name for name in item if name in NOT_IN_BATCH)
         own = own_names(item)
-        kept = {name: value for name, value in common.items() if name not in replaced_by(own)}
+        replaced = replaced_by(own)
+        kept = {name: value for name, value in common.items() if name not in replaced}
         return parse_speech({**kept, **own, "stream": False}, limits, unknown)
     except ApiError as error:
         return error

@@ -57,7 +57,7 @@ class Guard:
         engine: makes the speech.
         record: of the request; is told of retries, and knows how much audio a streaming client has left to play.
         word_check: counts the wrong words of complete pieces; None for no such check.
-        on_audible: is called when a piece has audible audio, even if it is held back.
+        on_audible: is called when a piece has speech, even if it is held back.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ _NUMBER_SIGNS = lazy(
     "\U00011052-\U0001105a\U0001f100-\U0001f10a]"
 )
 """Numbers in circles, in brackets or with a full stop, and digits of scripts without decimal numbers."""
-_APOSTROPHES = str.maketrans("‘’ʼ", "'''")
+_APOSTROPHES = str.maketrans({each: plain for each, plain in _PLAIN.items() if plain == "'"})
 _FULL_WIDTH = lazy("[\uff01-\uff5e]+")
 _KEPT_STYLED = "℀℁℃℅℆℉№℗℞℠™Ω℮"
 

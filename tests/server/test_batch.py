@@ -13,7 +13,7 @@ import pytest
 
 from tests.server.audio_decoding import CONTENT_TYPES
 from tests.server.serving import SPEECH, ScriptedServing, Serving, busy, endless, speech, streamed, write_config
-from tests.server.test_bad_input import check
+from tests.server.test_bad_input import REFERENCE, check
 
 BATCH = f"{SPEECH}/batch"
 
@@ -49,6 +49,27 @@ def test_the_voice_of_an_item_replaces_the_shared_one(client: httpx.Client) -> N
     alone = [speech(input="One.", speaker_embedding=[0.5] * width), speech(input="One.", voice="vivian")]
     assert [cloned, named] == [client.post(SPEECH, json=body).content for body in alone]
     assert blended not in (cloned, named)
+
+
+def test_an_item_without_a_voice_of_its_own_has_the_shared_one(client: httpx.Client) -> None:
+    shared = {
+        "ref_audio": REFERENCE,
+        "ref_text": "one two three",
+        "seed": 7,
+        "max_new_tokens": 24,
+        "response_format": "pcm",
+    }
+    empty, own = map(audio_of, post(client, [{"input": "One.", "voice": ""}, {"input": "One."}], **shared)["results"])
+    assert empty == own
+
+
+def test_an_item_with_its_own_recording_keeps_the_shared_transcript(client: httpx.Client) -> None:
+    shared = {"ref_text": "one two three", "seed": 7, "max_new_tokens": 24, "response_format": "pcm"}
+    [cloned] = map(audio_of, post(client, [{"input": "One.", "ref_audio": REFERENCE}], **shared)["results"])
+    in_context = client.post(SPEECH, json={"input": "One.", "ref_audio": REFERENCE, **shared}).content
+    assert cloned == in_context
+    shared.pop("ref_text")
+    assert cloned != client.post(SPEECH, json={"input": "One.", "ref_audio": REFERENCE, **shared}).content
 
 
 def test_items_override_shared_fields(client: httpx.Client) -> None:

@@ -10,7 +10,7 @@ def test_a_session_returns_the_audio_and_when_it_began(serving):
     port = urlsplit(serving.url).port
     answer = speak(port, text)
     assert answer.error is None
-    assert len(answer.samples) % 3840 == 0
+    assert len(answer.samples) >= 3840
     assert answer.samples == speak(port, text, pieces_per_s=500).samples
     assert 0 < answer.first_audio_s < 60
 
