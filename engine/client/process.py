@@ -120,8 +120,8 @@ def _start(
 def _environment(gpu: int | None) -> dict[str, str]:
     """Return the worker's environment, in which only ``gpu`` is visible. Raises SetupError if it does not exist.
 
-    It raises torch's C++ log level to ERROR unless it is set: torch's packed kernels log a deprecation warning at every
-    start.
+    It sets two variables unless they are set: torch's C++ log level is ERROR, because torch's packed kernels log a
+    deprecation warning at every start, and the tokenizer uses no threads of its own, which would compete for the cores.
     """
-    environment = {"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ}
+    environment = {"TORCH_CPP_LOG_LEVEL": "ERROR", "TOKENIZERS_PARALLELISM": "false", **os.environ}
     return environment if gpu is None else with_gpu(gpu, environment, "gpu")

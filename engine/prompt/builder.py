@@ -175,6 +175,16 @@ def tokenize_prompt(request: SpeechRequest, model: ModelArchitecture, tokenizer:
     return PromptText(role, text, instruction, reference, len(text) + instruction_tokens + len(reference))
 
 
+def prompt_texts(request: SpeechRequest) -> list[str]:
+    """Return the strings that ``tokenize_prompt`` may tokenize, for ``TextTokenizer.encode_ahead``."""
+    texts = [_role_and_text("assistant", request.text)]
+    if request.instructions:
+        texts.append(_role_and_text("user", request.instructions))
+    if request.voice is not None and request.voice.transcript:
+        texts.append(_role_and_text("assistant", request.voice.transcript))
+    return texts
+
+
 def _instruction(request: SpeechRequest, model: ModelArchitecture, tokenizer: TextTokenizer) -> list[int]:
     """Return the instruction turn, or an empty list if the model was not trained to follow instructions.
 
@@ -202,7 +212,11 @@ def _chat_turn(role: str, text: str, param: str, ids: TextIds, tokenizer: TextTo
     Role and text are tokenized as one string, because leading line breaks of the text can merge with the line break of
     the template. The caller removes the role by its number of tokens, as in training.
     """
-    return [ids.im_start, *tokenizer.encode(f"{role}\n{text}", param), ids.im_end, *tokenizer.line_break]
+    return [ids.im_start, *tokenizer.encode(_role_and_text(role, text), param), ids.im_end, *tokenizer.line_break]
+
+
+def _role_and_text(role: str, text: str) -> str:
+    return f"{role}\n{text}"
 
 
 NO_TOKEN = -1

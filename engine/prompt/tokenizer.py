@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import combining, normalize
@@ -66,6 +66,7 @@ class TextTokenizer:
             )
         self.line_break: list[int] = self._tokenizer.encode("\n", add_special_tokens=False).ids
         """The token ids of a line break."""
+        self._encoded: dict[str, list[int]] = {}
 
     def stable_length(self, text: str) -> int:
         """Return how many leading characters of ``text``, in NFC, have the same tokens whatever text follows.
@@ -89,15 +90,37 @@ class TextTokenizer:
 
         Raises RequestError, with the request field ``param``, if the text contains an unpaired surrogate.
         """
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
+        if not before and (encoded := self._encoded.get(text)) is not None:
+            return list(encoded)
+        surrogate = _unpaired_surrogate(text)
+        if surrogate is not None:
             raise RequestError(
-                f"{param} must not contain unpaired surrogates, got one at character {error.start}", param=param
-            ) from error
-        spelled = text if self._lexicon is None else self._lexicon(self._parts(normalize("NFC", text)), before)
-        ids: list[int] = self._tokenizer.encode(spelled, add_special_tokens=False).ids
+                f"{param} must not contain unpaired surrogates, got one at character {surrogate}", param=param
+            )
+        ids: list[int] = self._tokenizer.encode(self._spelled(text, before), add_special_tokens=False).ids
         return ids
+
+    def encode_ahead(self, texts: Iterable[str]) -> None:
+        """Tokenize texts for the next calls of ``encode``. Forgets those of the last call.
+
+        All are tokenized in one call of the library. Each call releases the interpreter, for which other threads wait.
+        """
+        valid = [text for text in texts if _unpaired_surrogate(text) is None]
+        spelled = [self._spelled(text) for text in valid]
+        encodings = self._tokenizer.encode_batch_fast(spelled, add_special_tokens=False)
+        self._encoded = {text: encoding.ids for text, encoding in zip(valid, encodings, strict=True)}
+
+    def _spelled(self, text: str, before: str = "") -> str:
+        return text if self._lexicon is None else self._lexicon(self._parts(normalize("NFC", text)), before)
+
+
+def _unpaired_surrogate(text: str) -> int | None:
+    """Return the position of the first unpaired surrogate, None if there is none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start
+    return None
 
 
 def _parse_merges(data: bytes, file: Path) -> list[tuple[str, str]]:

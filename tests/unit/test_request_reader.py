@@ -70,6 +70,33 @@ def test_requests_are_parsed_in_order_one_at_a_time(requests):
     assert requests.reader.stats() == {"reference_hits": 3}
 
 
+def test_requests_that_arrive_together_have_the_prompts_that_they_have_alone(requests, opened):
+    texts = [f"Hello number {index}, this is the {'very ' * index}long text" for index in range(40)]
+    payloads = [speech(text, instructions="Speak slowly." if index % 3 else None) for index, text in enumerate(texts)]
+    payloads[7] = speech("\ud800")
+    for stream, payload in enumerate(payloads, 1):
+        requests.client.open(stream, payload)
+    together = [requests.reader.take() for _ in payloads]
+    for stream, payload in enumerate(payloads, 101):
+        requests.client.open(stream, payload)
+        alone, other = requests.reader.take(), together[stream - 101]
+        assert other.stream == stream - 100
+        if isinstance(alone, Rejection):
+            assert (stream, str(other.error)) == (108, str(alone.error))
+        else:
+            assert other.prompt.text.tolist() == alone.prompt.text.tolist()
+            assert other.prompt.input_tokens == alone.prompt.input_tokens
+
+
+def test_requests_are_parsed_one_by_one_where_their_texts_cannot_be_tokenized_together(requests, opened, monkeypatch):
+    def fail(_, texts):
+        raise RuntimeError("an error of the library")
+
+    monkeypatch.setattr(type(opened["0b6-custom_voice"].tokenizer), "encode_ahead", fail)
+    requests.client.open(1, speech())
+    assert isinstance(requests.reader.take(), PreparedUtterance)
+
+
 @pytest.mark.parametrize("payload", [b"", b"\xff", pack_request(RequestKind.SPEAKER, b"\xff"), speech()[:-1]])
 def test_a_malformed_request_is_rejected_and_the_next_one_is_parsed(requests, payload):
     requests.client.open(1, payload)

@@ -54,6 +54,26 @@ def test_no_byte_of_any_text_is_lost(tokenizer, text):
     assert decode_ids(tokenizer, tokenizer.encode(text)) == unicodedata.normalize("NFC", text)
 
 
+@given(st.lists(st.text()))
+@settings(max_examples=100)
+def test_texts_that_are_tokenized_together_have_the_same_ids(folder, texts):
+    alone, together = TextTokenizer(folder), TextTokenizer(folder)
+    together.encode_ahead(texts)
+    for text in texts:
+        ids = together.encode(text)
+        assert ids == alone.encode(text)
+        ids.append(-1)
+        assert together.encode(text) == alone.encode(text), "the caller may change what it got"
+        assert together.encode(text, before="read") == alone.encode(text, before="read")
+
+
+def test_a_text_that_cannot_be_encoded_does_not_keep_others_from_being_tokenized(tokenizer):
+    tokenizer.encode_ahead(["before", "\ud800", "after"])
+    assert [decode_ids(tokenizer, tokenizer.encode(text)) for text in ("before", "after")] == ["before", "after"]
+    with pytest.raises(RequestError, match="unpaired surrogates, got one at character 0"):
+        tokenizer.encode("\ud800")
+
+
 def test_composed_and_decomposed_letters_give_the_same_ids(tokenizer):
     assert tokenizer.encode("caf\u00e9") == tokenizer.encode("cafe\u0301")
 
