@@ -62,11 +62,13 @@ def live_frontend(body: SpeechBody, info: EngineInfo, settings: TextSettings) ->
 
 
 def _choices(body: SpeechBody, info: EngineInfo, settings: TextSettings, text: str) -> dict[str, Any]:
-    """Return the arguments of a front end."""
+    """Return the arguments of a front end. The request's pronunciations are last, where they take precedence."""
+    own = body.pronunciations or {}
+    configured = {word: respelling for word, respelling in settings.pronunciations.items() if word not in own}
     return {
         "language": text_language(body.language, text, info.readable_languages),
         "steps": text_steps(body.normalize, info, settings),
-        "pronunciations": settings.pronunciations | (body.pronunciations or {}),
+        "pronunciations": configured | own,
         "name_emoji": settings.name_emoji,
     }
 

@@ -56,7 +56,7 @@ class Frontend:
         self._steps = frozenset(steps)
         self._english = language.lower() in _ENGLISH
         self._name_emoji = name_emoji
-        self._words = _pronunciations(tuple(sorted(pronunciations.items()))) if pronunciations else None
+        self._words = _pronunciations(tuple(pronunciations.items())) if pronunciations else None
         self.normalizes = "normalize" in self._steps and self._english
         self.has_markup = "markup" in self._steps
 
@@ -147,8 +147,14 @@ def _step(name: str, changed: list[str], before: str, after: str) -> str:
 
 @lru_cache(maxsize=64)
 def _pronunciations(items: tuple[tuple[str, str], ...]) -> Pronunciations:
-    """Return pronunciations that match words as they were given, and as the step "unicode" writes their letters."""
-    return Pronunciations({unicode.plain_letters(word): respelling for word, respelling in items} | dict(items))
+    """Return pronunciations that match words as they were given, and as the step "unicode" writes their letters.
+
+    If two words are the same one in these letters, the later one takes precedence.
+    """
+    entries: dict[str, str] = {}
+    for word, respelling in items:
+        entries[unicode.plain_letters(word)] = entries[word] = respelling
+    return Pronunciations(entries)
 
 
 def _with_pauses(text: str, changed: tuple[str, ...]) -> Spoken:

@@ -29,7 +29,8 @@ def english(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     profile = {"text_steps": ["unicode", "markup", "emoji", "normalize"], "languages": ["english"]}
     profile["live_text"] = "sentences"
     (folder / "sonant.json").write_text(json.dumps(profile))
-    text = {"pronunciations": {"SQL": "sequel", "nginx": "engine x"}, "name_emoji": True}
+    pronunciations = {"SQL": "sequel", "nginx": "engine x", "O'Neil": "o neel", "D\u2019Arcy": "darcy"}
+    text = {"pronunciations": pronunciations, "name_emoji": True}
     with Serving(write_config(folder.parent, folder, text=text)) as server:
         yield server.ready()
 
@@ -128,6 +129,10 @@ def test_settings_have_pronunciations_and_name_emoji(client: httpx.Client, engli
         assert spoken(reader, "Ask SQL and Nginx.") == as_it_is(client, "Ask sequel and engine x.")
         own = {"SQL": "ess cue ell"}
         assert spoken(reader, "Ask SQL now.", pronunciations=own) == as_it_is(client, "Ask ess cue ell now.")
+        own = {"O\u2019Neil": "onyell", "D'Arcy": "dee arcy"}
+        said = as_it_is(client, "Ask onyell or dee arcy.")
+        assert spoken(reader, "Ask O'Neil or D'Arcy.", pronunciations=own) == said
+        assert spoken(reader, "Ask O\u2019Neil or D\u2019Arcy.", pronunciations=own) == said
         assert spoken(reader, "Great 🎉") == as_it_is(client, "Great party popper.")
 
 
