@@ -175,24 +175,28 @@ def tokenize_prompt(request: SpeechRequest, model: ModelArchitecture, tokenizer:
     return PromptText(role, text, instruction, reference, len(text) + instruction_tokens + len(reference))
 
 
-def prompt_texts(request: SpeechRequest) -> list[str]:
-    """Return the strings that ``tokenize_prompt`` may tokenize, for ``TextTokenizer.encode_ahead``."""
-    texts = [_role_and_text("assistant", request.text)]
-    if request.instructions:
-        texts.append(_role_and_text("user", request.instructions))
-    if request.voice is not None and request.voice.transcript:
-        texts.append(_role_and_text("assistant", request.voice.transcript))
-    return texts
+def prompt_texts(request: SpeechRequest, model: ModelArchitecture) -> list[str]:
+    """Return the strings that ``tokenize_prompt`` tokenizes, for ``TextTokenizer.encode_ahead``."""
+    texts = [("assistant", request.text)]
+    if request.instructions and _follows_instructions(request, model):
+        texts.append(("user", request.instructions))
+    if request.voice is not None and request.voice.codes is not None:
+        texts.append(("assistant", request.voice.transcript or ""))
+    return [_role_and_text(role, text) for role, text in texts if text.strip()]
+
+
+def _follows_instructions(request: SpeechRequest, model: ModelArchitecture) -> bool:
+    """Return whether the model was trained with instructions for this kind of voice.
+
+    It was not for clones, and the smaller models were not for custom voices.
+    """
+    named = request.speaker is not None and model.size in _SIZES_WITHOUT_INSTRUCTIONS
+    return request.voice is None and not named
 
 
 def _instruction(request: SpeechRequest, model: ModelArchitecture, tokenizer: TextTokenizer) -> list[int]:
-    """Return the instruction turn, or an empty list if the model was not trained to follow instructions.
-
-    This is the case for clones, and for custom voices of the smaller models.
-    """
-    named = request.speaker is not None and model.size in _SIZES_WITHOUT_INSTRUCTIONS
-    unsupported = request.voice is not None or named
-    if not request.instructions or unsupported:
+    """Return the instruction turn, or an empty list if there is none or the model was not trained to follow it."""
+    if not request.instructions or not _follows_instructions(request, model):
         return []
     return _chat_turn("user", request.instructions, "instructions", model.text_ids, tokenizer)
 

@@ -101,10 +101,11 @@ class TextTokenizer:
         return ids
 
     def encode_ahead(self, texts: Iterable[str]) -> None:
-        """Tokenize texts for the next calls of ``encode``. Forgets those of the last call.
+        """Tokenize texts for the next calls of ``encode``. Forgets those of the last call. Skips unpaired surrogates.
 
         All are tokenized in one call of the library. Each call releases the interpreter, for which other threads wait.
         """
+        self._encoded = {}
         valid = [text for text in texts if _unpaired_surrogate(text) is None]
         spelled = [self._spelled(text) for text in valid]
         encodings = self._tokenizer.encode_batch_fast(spelled, add_special_tokens=False)

@@ -85,6 +85,6 @@ class Talker(Protocol):
 
         The output may be that of an earlier step, so a paused stream still gets up to ``FRAMES_IN_FLIGHT`` frames.
 
-        other_work: does a little other work, and returns whether there was any. It raises nothing. A talker may call it
-        while a GPU computes, from any thread.
+        other_work: does other work for a few milliseconds at most, and returns whether there was any. It raises
+        nothing. A talker may call it while a GPU computes, from any thread.
         """

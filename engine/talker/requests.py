@@ -19,7 +19,7 @@ from engine.checkpoint.folder import Checkpoint
 from engine.errors import EngineError, EngineFailed, RequestError
 from engine.prompt.builder import Prompt, build_prompt, prompt_texts
 from engine.prompt.live_text import LiveText
-from engine.protocol.messages import RequestKind, unpack_request, unpack_text_delta
+from engine.protocol.messages import RequestKind, pack_request, unpack_request, unpack_text_delta
 from engine.protocol.request import SamplingParams, SpeechRequest
 from engine.talker.base import Sampling
 from engine.talker.sampling_params import CODEBOOK0_PREFIX, RANGES, RESIDUAL_PREFIX, CodebookParams
@@ -28,8 +28,10 @@ from engine.transfer import Kind, MultiEndpoint, Record
 _log = logging.getLogger(__name__)
 _ANNOUNCED_S = 0.002
 """Seconds after its announcement within which a request usually arrives."""
-_TOKENIZED_TOGETHER = 32
-"""Maximum number of records whose texts are tokenized at once, which takes about half a millisecond."""
+_TOGETHER, _TOGETHER_BYTES = 32, 16 << 10
+"""Maximum number of records whose texts are tokenized at once, and of their bytes, unless the first has more. This
+takes about a millisecond, and with long texts and a lexicon up to five."""
+_SPEECH = pack_request(RequestKind.SPEECH)
 _SEEDS = random.Random()
 """Seeds of requests without one. The generator of the module ``random`` would repeat them: vLLM seeds it."""
 _LOWEST_TEMPERATURE = 1e-3
@@ -113,7 +115,7 @@ class RequestReader:
         self._live: dict[int, LiveText] = {}
         self._records: deque[Record] = deque()
         self._tokenized: deque[tuple[Record, SpeechRequest | None]] = deque()
-        """The next records. Those of speech requests are parsed, and the texts of these are tokenized."""
+        """The next records, with the speech requests that they open. The complete texts of these are tokenized."""
 
     @property
     def alive(self) -> bool:
@@ -136,7 +138,10 @@ class RequestReader:
         return announced > 0 and 0 <= time.monotonic() - announced < _ANNOUNCED_S
 
     def take(self) -> Intent | None:
-        """Parse the next record that has arrived. Return None if it asks nothing of the talker, or if there is none."""
+        """Parse the next record that has arrived. Return None if it asks nothing of the talker, or if there is none.
+
+        Tokenizes the texts of several records at a time.
+        """
         if not self._tokenized:
             self._tokenize_next()
         return self._parse(*self._tokenized.popleft()) if self._tokenized else None
@@ -144,14 +149,19 @@ class RequestReader:
     def _tokenize_next(self) -> None:
         if not self._records:
             self._records.extend(self._requests.receive())
-        while self._records and len(self._tokenized) < _TOKENIZED_TOGETHER:
+        size = 0
+        while self._records and len(self._tokenized) < _TOGETHER:
+            size += len(self._records[0].payload)
+            if self._tokenized and size > _TOGETHER_BYTES:
+                break
             record = self._records.popleft()
             self._tokenized.append((record, _speech_request(record)))
         requests = [request for _, request in self._tokenized if request is not None and not request.live]
+        model, tokenizer = self._checkpoint.model, self._checkpoint.tokenizer
         try:
-            self._checkpoint.tokenizer.encode_ahead(text for request in requests for text in prompt_texts(request))
-        except Exception:
-            _log.exception("tokenizing %d requests together failed; each is tokenized alone", len(requests))
+            tokenizer.encode_ahead(text for request in requests for text in prompt_texts(request, model))
+        except Exception as error:
+            _log.warning("tokenizing %d requests together failed, so each is tokenized alone: %s", len(requests), error)
 
     def _parse(self, record: Record, speech: SpeechRequest | None) -> Intent | None:
         if record.kind is Kind.DATA:
@@ -231,10 +241,9 @@ class RequestReader:
 
 def _speech_request(record: Record) -> SpeechRequest | None:
     """Return the speech request that a record opens. None if it opens none, or a malformed one, which is rejected."""
-    if record.kind is Kind.OPEN:
+    if record.kind is Kind.OPEN and record.payload.startswith(_SPEECH):
         with contextlib.suppress(Exception):
-            kind, body = unpack_request(record.payload)
-            return SpeechRequest.from_bytes(body) if kind is RequestKind.SPEECH else None
+            return SpeechRequest.from_bytes(unpack_request(record.payload)[1])
     return None
 
 

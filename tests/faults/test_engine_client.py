@@ -265,6 +265,10 @@ async def test_a_failed_restart_is_retried(client, monkeypatch):
     await collect(client.submit(utterance(1)))
 
 
+async def test_the_tokenizer_has_no_threads_of_its_own_which_would_compete_for_the_cores(client):
+    assert psutil.Process(client._worker.process.pid).environ()["TOKENIZERS_PARALLELISM"] == "false"
+
+
 @pytest.mark.parametrize("placement", PLACEMENTS)
 async def test_closing_leaves_no_process_thread_descriptor_or_shared_memory(placement, checkpoints):
     def own_resources():

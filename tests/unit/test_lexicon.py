@@ -51,6 +51,15 @@ def test_words_with_several_readings_are_read_by_their_context(folder):
     )
 
 
+def test_texts_that_are_tokenized_together_are_read_like_each_alone(folder):
+    without, tokenizer = tokenizers(folder, "read/past r1ed\nwind/turn w1Ynd\nzephyr z1efxr\n")
+    texts = ["A zephyr.", "I have read it.", "read", "Wind the clock. {zephyr}"]
+    alone = [tokenizer.encode(text) for text in texts]
+    tokenizer.encode_ahead(texts)
+    assert [tokenizer.encode(text) for text in texts] == alone
+    assert tokenizer.encode("read", before="I have ") == without.encode("{r1ed"), "the text before matters"
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 9])
 def test_text_that_arrives_in_pieces_is_read_like_the_whole_text(folder, size):
     lexicon = "anic 1anIk\ndon d1An\nephyr 1efxr\nnaïve nY1iv\nween w1in\nzephyr z1efxr\nzephyrs z1efxrz\n"
