@@ -156,7 +156,13 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w-])[Gg]t-(?:gt-){0,5}(?=grand)", lambda match: match[0].replace("t-", "reat-"), ("gt",)),
     rule(r"(?<![\w.])(?<!\b[Nn]ew[ ])Yr\.?(?=[ ](?:[1-9]|1[0-3])(?![\w.,]))", "Year", ("yr",)),
     rule(r"(?<=\d)-?pt(?=[ ](?:drama|series|documentary|thriller|mini-?series|adaptation)\b)", " part", ("pt",)),
+    rule(
+        r"(?<![\w.])(?:(?P<on>CO)|BO)[ ](?=(?:\d{1,3}|all|rem\w*\.?)[ ]sts?\b)",
+        lambda match: "cast on " if match["on"] else "bind off ",
+        ("CO", "BO"),
+    ),
     rule(_STITCHES, _stitches, ("st", "sts")),
+    rule(r"(?:(?<=\ball[ ])|(?<=\brem[ ]))sts\b", "stitches", ("sts",)),
     rule(r"(?<![\w.])(?P<word>[Rr])efs\.(?=[ ](?:avail|on|upon|req|furn|prov))", r"\g<word>eferences", ("refs",)),
     rule(r"(?<![\w.])(?P<word>[Vv])is\.(?=[ ]\d)", r"\g<word>isibility", ("vis",)),
     rule(r"(?<![\w.])(?P<word>[Mm])i\.(?=[ ](?:marker|post)s?\b)", r"\g<word>ile", ("mi",)),

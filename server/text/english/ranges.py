@@ -28,6 +28,10 @@ _RECORD = r"""
           [A-Z][a-z]+s\b)
       | \b(?:[Ww]ent|to[ ]go|(?:[Ii]mproved?|[Ff](?:ell|alls?)|[Dd]rop(?:ped|s)?|[Mm]ove[ds]?)[ ]to)[ ]
         (?=\d{1,3}[-–]\d{1,3}(?:[.,;!?)]|\s*$|[ ](?:and|on|against|overall)\b))
+      | \b(?:[Ff]inish(?:ed)?|[Ss]tart(?:ed)?|[Oo]pened|[Ww]ent|are|were|is|was|sits?|stands?)[ ]
+        (?=\d{1,3}[-–]\d{1,3}[ ]
+          (?:(?:this|last)[ ](?:season|year)|on[ ]the[ ](?:season|year)|overall|in[ ](?:conference|league)[ ]play)\b)
+      | \b[Aa]n?[ ](?=\d{1,3}[-–]\d{1,3}[ ](?:record|start)\b)
       | \b[Ii]mproved?[ ]to[ ]
         (?=\d{1,3}[-–]\d{1,3}[ ](?:with|after)\b[^.!?\n]{0,40}\b(?:wins?|victory|rout|sweep|shutout|beating)\b)
       | (?:^|(?<=[.!?][ ]))(?:(?i:season|overall|home|away|league|team)[ ])?[Rr]ecord:[ ]
@@ -68,10 +72,13 @@ def _span(match: re.Match[str]) -> str:
 
 
 def _record(match: re.Match[str]) -> str:
-    lost = int(match["lost"])
-    if int(match["won"]) + lost in (40, 100):  # 50-50, 20-20, 60-40
+    won, lost = int(match["won"]), int(match["lost"])
+    if won + lost in (40, 100):  # 50-50, 20-20, 60-40
         return match[0]
-    return f"{match['before']}{numbers.cardinal(int(match['won']))} and {numbers.cardinal(lost) if lost else 'oh'}"
+    before = match["before"]
+    if before in ("a ", "A ") and not won:
+        before = f"{before[0]}n "
+    return before + " and ".join(numbers.cardinal(each) if each else "oh" for each in (won, lost))
 
 
 def _one(text: str, other: str) -> str:

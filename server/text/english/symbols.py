@@ -121,6 +121,11 @@ _AMOUNT_BEFORE = lazy(
     re.IGNORECASE,
 )
 """What "< 5" follows without a verb: "takes < 5 min"."""
+_NAMED_BEFORE = lazy(
+    r"\b(?:when|while|by|after|before|for|on|without)[ ]"
+    r"(?!existing|incoming|missing|outgoing|pending|remaining|running)[a-z]{2,}ing[ ](?:[a-z]+[ ])?[a-z]+$"
+)
+"""What is compared in a phrase without a verb: "when opening files > 2 GB"."""
 _AMOUNT_AFTER = lazy(
     r"[\d$€£]|(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|half|an?)\b"
 )
@@ -152,7 +157,8 @@ def _bound(match: re.Match[str]) -> str:
 def _compared(match: re.Match[str]) -> str:
     before = max(0, match.start() - 10), match.start()
     amount = _AMOUNT_AFTER.match(match.string, match.end()) and _AMOUNT_BEFORE.search(match.string, *before)
-    verb = "" if amount or _VERB_BEFORE.search(match.string, *before) else "is "
+    phrase = _NAMED_BEFORE.search(match.string, max(0, match.start() - 60), match.start())
+    verb = "" if amount or phrase or _VERB_BEFORE.search(match.string, *before) else "is "
     if verb and _MANY_BEFORE.search(match.string, 0, match.start()):
         verb = "are "
     return f" {verb}{'less' if match['mark'] == '<' else 'greater'} than "
