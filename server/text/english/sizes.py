@@ -19,7 +19,7 @@ _INCHES = rf"""
     (?P<article>\b(?:[Aa]n?|[Tt]he|[Mm]y|[Hh]er|[Hh]is|[Oo]ur|[Tt]heir|[Tt]his|[Tt]hat|[Yy]our)[ ])?
     (?<![\w."])(?:(?P<from>\d{{1,3}})[-–](?!\d/))?(?P<number>{NUMBER}|{FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ][\d(]|$)
 """
-_QUOTE = lazy(rf"(?<!\d/\d)\"(?!(?<=\d\")[ ](?:(?:{SIZE_WORDS})[ ]|[x×][ ]\d))")
+_QUOTE = lazy(rf"(?<!\d/\d)\"(?!(?<=\d\")[ ](?:(?:{SIZE_WORDS}|apart)\b|[x×][ ]\d))")
 """Not the inches of 36" wide."""
 _SIZED_THING = lazy(
     r"[ ](?:[\w-]+[ ]){0,6}(?:T[ ]?Vs?|monitors?|displays?|mattress(?:es)?|laptops?|screens?|wheels?|rims?|tablets?)\b"
@@ -72,6 +72,8 @@ _SCORED_AFTER = lazy(rf",? (?:(?:he|she|they|it|[A-Z]\w+) )?{_SCORED}\b")
 _SECONDS_FROM = 12
 """From this number on, 1'14" is a time: minutes and seconds."""
 _SIZE_AFTER = lazy(r" (?:tall|wide|long|high|deep|room|ceilings?|fence|wall)\b")
+_MEASURE_AFTER = lazy(r" (?:wide|deep|thick|across)\b")
+_ROOM_AFTER = lazy(r" (?:bed)?(?:room|rug|deck|area|space|garage|shed|patio|tent|pool|kitchen|office|booth|canopy)s?\b")
 _NEAR = 40
 """Characters before a minute in which it is looked for."""
 _SIDE = rf"(?:\d{{1,3}}[ -]\d/\d{{1,2}}|{NUMBER})"
@@ -96,6 +98,9 @@ def _feet(match: re.Match[str]) -> str:
     if "'" in match[0] and match[0].endswith('"') and float(match["inches"]) >= _SECONDS_FROM and not sized:
         minutes = numbers.plural(match["feet"], "minute", "minutes")
         return f"{minutes} {numbers.plural(match['inches'], 'second', 'seconds')}"
+    if _MEASURE_AFTER.match(match.string, match.end()):
+        feet, inches = (numbers.plural(match[name], one, name) for name, one in (("feet", "foot"), ("inches", "inch")))
+        return f"{feet} {inches}"
     return f"{numbers.number(match['feet'])} foot {numbers.number(match['inches'])}{by}"
 
 
@@ -138,7 +143,8 @@ def _foot_of(match: re.Match[str]) -> str:
 
 
 def _foot_sizes(match: re.Match[str]) -> str:
-    return f"{' by '.join(map(numbers.number, re.findall(NUMBER, match['sides'])))} feet"
+    noun = "foot" if _ROOM_AFTER.match(match.string, match.end()) else "feet"
+    return f"{' by '.join(map(numbers.number, re.findall(NUMBER, match['sides'])))} {noun}"
 
 
 def _crate(match: re.Match[str]) -> str:

@@ -1,0 +1,71 @@
+"""Shorthand of notes, advertisements and directions."""
+
+import pytest
+
+from server.text.frontend import spoken
+
+from .readings import words
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("The living rm is 15' x 20'", "the living room is fifteen by twenty feet"),
+        ("A rug for a 10' x 13' rm", "a rug for a ten by thirteen foot room"),
+        ("He scored 18 HRs this yr.", "he scored eighteen home runs this year"),
+        ("Happy hr 4-6pm: 1/2 off apps", "happy hour four to six pm half off apps"),
+        ("VBS reg. closes Friday", "v b s registration closes friday"),
+        ("Pay elec. bill", "pay electric bill"),
+        ("1st, last & sec. deposit", "first last and security deposit"),
+        ("Sec 104, Row F, Seats 7-8", "section one hundred four row f seats seven to eight"),
+        ("P/T dishwasher, wknds only", "part time dishwasher weekends only"),
+        ("Cashier (F/T)", "cashier full time"),
+        ("on the 35 yd line", "on the thirty five yard line"),
+        (
+            "700x28c tires on a 54cm road bike",
+            "seven hundred by twenty eight c tires on a fifty four centimeter road bike",
+        ),
+        ("29er w/ 1x12 drivetrain", "twenty niner with one by twelve drivetrain"),
+        ("Your flt UA1175 is late", "your flight u a one one seven five is late"),
+        ("Next train 8:05, arr. Penn Sta. 9:42", "next train eight oh five arrives penn station nine forty two"),
+        (
+            'Couch is 84"L x 38"D, for a 30" door',
+            "couch is eighty four inches long by thirty eight inches deep for a thirty inch door",
+        ),
+        ('Plant 24" apart, 1/4" deep', "plant twenty four inches apart one quarter inch deep"),
+        ("The shelf is 2 ft 6 in wide.", "the shelf is two feet six inches wide"),
+        ("Lost cat nr 3rd & Maple", "lost cat near third and maple"),
+        ("AAPL beat EPS est. by 5%", "a a p l beat e p s estimates by five percent"),
+        ("Take exit 12, then L on Rt. 9", "take exit twelve then left on route nine"),
+        ("Turn rt onto Hwy 61, hang a L.", "turn right onto highway sixty one hang a left"),
+        ("3 blks past the store", "three blocks past the store"),
+        ("BOGO, limit 2/customer", "bogo limit two per customer"),
+        ("Jordan 1s, worn once", "jordan ones worn once"),
+        ("MacBook Air, 8/256", "macbook air eight two hundred fifty six"),
+        ("Dl speed is 25 Mbps", "download speed is twenty five megabits per second"),
+        ("32M, 6'1\", non-smoker", "thirty two m six foot one non smoker"),
+        ("Master BR, hdwd floors, blt 1962", "master bedroom hardwood floors built nineteen sixty two"),
+        ("Your pkg gets 28 mpg hwy", "your package gets twenty eight miles per gallon highway"),
+        ("10-10-10 fert. every 2 wks", "ten ten ten fertilizer every two weeks"),
+    ],
+)
+def test_shorthand_is_read_in_full(typed: str, said: str) -> None:
+    assert words(spoken(typed, "english").text) == said
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("The P/T ratio rose.", "the p t ratio rose"),
+        ("Symphony No. 9 in D minor", "symphony number nine in d minor"),
+        ("Learn Python, then R.", "learn python then r"),
+        ("He got an L on the exam.", "he got an l on the exam"),
+        ("29M users in 24 HRS", "twenty nine million users in twenty four hours"),
+        ("He is 6 ft 2 in tall.", "he is six foot two tall"),
+        ("Latency fell to 1s.", "latency fell to one second"),
+        ("It takes 1 1/2 dozen.", "it takes one and a half dozen"),
+        ("It was 8/12 full.", "it was eight twelfths full"),
+    ],
+)
+def test_what_only_looks_like_shorthand_is_not(typed: str, said: str) -> None:
+    assert words(spoken(typed, "english").text) == said
