@@ -78,7 +78,7 @@ _NUMBERED = (
     "Cor Sam Kgs Kings Chr Chron Thess Tim Pet Corinthians Samuel Chronicles Thessalonians Timothy Peter".split()
 )
 _CHAPTER = rf"""
-    (?<![\w.]) (?P<nth>[12])[ ](?P<book>{alternatives(_NUMBERED)})\.?[ ]
+    (?<![\w.]) (?<!\b[Gg]ame[ ]) (?P<nth>[12])[ ](?P<book>{alternatives(_NUMBERED)})\.?[ ]
     (?P<chapter>\d{{1,3}})(?:[-–](?P<to>\d{{1,3}}))?
     (?=[.;:)!?]?(?:\s*$|[ ][A-Z])|,[ ]|[ ](?:and|or|is|are|says|in|for|with|deals|teaches
       |describes|before|after|on|at|tonight|today|aloud)\b)

@@ -28,7 +28,7 @@ WORDS: dict[str, str] = dict(
         "equip.=equipment|equiv.=equivalent|esp.=especially|est.=established|et al.=and others|et seq.=et seq|"
         "etc=et cetera|etc.=et cetera|eval.=evaluation|exc.=excellent|exch.=exchange|excl.=excluding|"
         "exec.=executive|exp.=experience|expt.=experiment|fav.=favorite|"
-        "fert.=fertilizer|fcst=forecast|fcst.=forecast|flr.=floor|"
+        "fcst=forecast|fcst.=forecast|flr.=floor|"
         "flrs.=floors|flt.=flight|fn.=footnote|fplc.=fireplace|freq.=frequency|furn.=furnished|fwd.=forward|"
         "g/f=girlfriend|gov't=government|govt=government|govt.=government|grp.=group|gtd.=guaranteed|h/t=hat tip|"
         "HbA1c=H B A one C|hdqrs.=headquarters|hdwd=hardwood|hdwd.=hardwood|"
@@ -48,7 +48,7 @@ WORDS: dict[str, str] = dict(
         "OBO=or best offer|obo=or best offer|ofc.=office|off. hrs.=office hours|opp.=opposite|opt.=optional|"
         "orig.=originally|oz.=ounces|p.a.=per annum|P.O. Box=P O box|p/h=per hour|p/u=pick up|p/w=per week|"
         "pd.=paid|pers.=personal|pgs.=pages|Ph.=Phone|Ph.D=P H D|Ph.D.=P H D|Ph.Ds=P H D's|pharm.=pharmacy|"
-        "PhD=P H D|PhDs=P H D's|phone no.=phone number|pkg=package|"
+        "PhD=P H D|PhDs=P H D's|phone no.=phone number|"
         "pkg.=package|pkgs=packages|pkgs.=packages|pls.=please|"
         "PO Box=P O box|poss.=possibly|prec.=preceding|pref.=preferred|prelim.=preliminary|prev.=previous|"
         "prin.=principal|priv.=private|prkg.=parking|prob.=probably|prod. by=produced by|publ.=published|"
@@ -70,7 +70,11 @@ WORDS: dict[str, str] = dict(
         "w.r.t.=with respect to|W/=With|w/=with|w/e=whatever|w/in=within|w/o=without|w/out=without|whse.=warehouse|"
         "wk.=week|wkly.=weekly|wkts=wickets|wkdays=weekdays|wknds=weekends|"
         "wknds.=weekends|wks.=weeks|wt.=weight|xfer=transfer|y/y=year over year|"
-        "yr.=year|yrly.=yearly|yrs.=years|yrs=years"
+        "yr.=year|yrly.=yearly|yrs.=years|yrs=years|"
+        "acct=account|bldwork=bloodwork|ckout=checkout|curr. grade=current grade|dining tbl=dining table|"
+        "dbl bed=double bed|dbl beds=double beds|equiv=equivalent|flr=floor|grp=group|hdbd=headboard|"
+        "oil chg=oil change|pymt=payment|shpd=shipped|slps=sleeps|smkg=smoking|svgs=servings|trlr=trailer|"
+        "wkends=weekends|xtra=extra"
     ).split("|")
 )
 """Abbreviation -> words. The first letter may be a capital. A full stop is required. Most are no words without one, so

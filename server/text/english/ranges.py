@@ -28,10 +28,12 @@ _RECORD = r"""
           [A-Z][a-z]+s\b)
       | \b(?:[Ww]ent|to[ ]go|(?:[Ii]mproved?|[Ff](?:ell|alls?)|[Dd]rop(?:ped|s)?|[Mm]ove[ds]?)[ ]to)[ ]
         (?=\d{1,3}[-–]\d{1,3}(?:[.,;!?)]|\s*$|[ ](?:and|on|against|overall)\b))
-      | \b(?:[Ff]inish(?:ed)?|[Ss]tart(?:ed)?|[Oo]pened|[Ww]ent|are|were|is|was|sits?|stands?)[ ]
-        (?=\d{1,3}[-–]\d{1,3}[ ]
-          (?:(?:this|last)[ ](?:season|year)|on[ ]the[ ](?:season|year)|overall|in[ ](?:conference|league)[ ]play)\b)
-      | \b[Aa]n?[ ](?=\d{1,3}[-–]\d{1,3}[ ](?:record|start)\b)
+      | \b(?:[Ff]inish(?:ed)?|[Ss]tart(?:ed)?|[Ww]ent|(?:[Tt]hey|[Ww]e)[ ](?:are|were))[ ]
+        (?=\d{1,3}[-–]\d{1,3}[ ](?:(?:this|last)[ ]season|overall)\b)
+      | \b(?:[Ff]inish(?:ed)?|[Ss]tart(?:ed)?|[Ww]ent|are|were|is|was|sits?|stands?)[ ]
+        (?=\d{1,3}[-–]\d{1,3}[ ](?:on[ ]the[ ]season|in[ ](?:conference|league)[ ]play)\b)
+      | \band[ ](?=\d{1,3}[-–]\d{1,3}[ ]overall\b)
+      | \b[Aa]n?[ ](?=\d{1,3}[-–]\d{1,3}[ ](?:record|start(?![ ](?:times?|dates?|window|range)))\b)
       | \b[Ii]mproved?[ ]to[ ]
         (?=\d{1,3}[-–]\d{1,3}[ ](?:with|after)\b[^.!?\n]{0,40}\b(?:wins?|victory|rout|sweep|shutout|beating)\b)
       | (?:^|(?<=[.!?][ ]))(?:(?i:season|overall|home|away|league|team)[ ])?[Rr]ecord:[ ]

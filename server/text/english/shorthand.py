@@ -5,31 +5,44 @@ from __future__ import annotations
 import re
 
 from server.text.english import numbers
-from server.text.english.rules import Rule, rule
+from server.text.english.rules import Rule, Speak, rule
 from server.text.patterns import lazy
 
 _STOP = r"(?:\.(?=[ ][a-z]|,))?"
 """A full stop of an abbreviation, not of a sentence."""
-_ROOMS = "living|dining|family|laundry|guest|sitting|meeting|conf|conference|class|hotel|rec|sun|mud|waiting|locker"
-_TURN = r"""
-    (?P<way> \b(?:[Tt]urn|[Bb]ear|[Vv]eer|(?:[Hh]ang|[Mm]ake|[Tt]ake)[ ]an?)[ ]
-        (?=[LRrl]t?(?:[ ](?:on|at|in|a)|\s*[.,;]|\s*$))
-      | \b(?:[Tt]hen|[Gg]o|[Kk]eep)[ ](?=[LRrl]t?[ ](?:on|onto|at|into)[ ]) )
+_ROOMS = "living|dining|family|laundry|sitting|meeting|conference|hotel|waiting|locker"
+_ONTO = (
+    r"(?:onto[ ]|(?:on|at)[ ](?:the[ ])?"
+    r"(?:[A-Z][a-z]+|\d{1,3}(?:st|nd|rd|th)|light|fork|stop|sign|corner|next|end)\b)"
+)
+_TURN = rf"""
+    (?P<way> \b(?:[Tt]urn|[Bb]ear|[Vv]eer)[ ](?=[LRrl]t?(?:[ ]{_ONTO}|[.;]?\s*$))
+      | \b(?:[Tt]hen|[Gg]o|[Kk]eep)[ ](?=[LRrl]t?[ ]{_ONTO})
+      | \b(?:[Hh]ang|[Mm]ake|[Tt]ake)[ ]a[ ](?=[LR](?:[ ](?:on|onto|at|after|past)\b|[.,;]|\s*$)) )
     (?P<side>[LR]|rt|lt)\b
 """
 """Then L on Main St., turn rt onto Highway 61."""
 _SIDES = {"L": "long", "W": "wide", "H": "high", "D": "deep"}
 _SIDE = r"(?P<size>\d(?:[\"″'′]|(?:in|cm|mm|ft)\b\.?))[ ]?(?P<side>[LWHD])(?=[ ]?(?:[x×,;.)]|$))"
 """84"L x 38"D."""
+_DIMENSIONS = lazy(r"\d(?:[\"″'′]|in|cm|mm|ft)?\.? ?[LWHD] ?[x×] ?\d")
 _AD = r"""
     ^(?P<age>1[89]|[2-9]\d)(?P<sex>[MF])
-    (?=,[ ](?:\d['′]|(?:non-?smoker|single|divorced|married|looking|seeking|living|from)\b)
-      |[ ](?:here|looking|seeking)\b)
+    (?=,[ ](?:\d['′]|(?:non-?smoker|single|divorced|married)\b)|[ ]looking[ ]for[ ](?:a|F)[ ])
 """
 """32M, who introduces himself."""
-_MEMORY = r"(?<![\w/.])(?P<memory>8|12|16|18|24|32|36|48|64)/(?P<disk>64|128|256|512)(?:[ ]?GB)?(?![\w/]|\.\d)"
-_COMPUTER = lazy(r"(?i)\b(?:macbook|ipad|iphone|galaxy|pixel|laptop|phone|pc|ram|ssd|battery|m[1-5])\b")
+_MEMORY = r"(?<![\w/.])(?P<memory>8|12|16|18|24|32|36|48|64)/(?P<disk>64|128|256|512)(?P<unit>[ ]?GB)?(?![\w/]|\.\d)"
+_COMPUTER = lazy(
+    r"(?i)\b(?:macbook|ipad|iphone|galaxy|pixel|laptop|phone|pc|ram|m[1-5])\b"
+    r"(?:(?! (?:step|fraction|score|page|test)\b).){0,24}$"
+)
 """What shows that 8/256 is a size of memory and of a disk."""
+_BASEBALL = lazy(r"(?i)\b(?:rbis?|innings?|batt\w+|season|mlb|homers?|scored|hits?|pitch\w*)\b")
+_STATISTICS = lazy(r"\b(?:RBIs?|innings?|ERA|MLB|homers?|batt\w+)\b")
+_JOBS = (
+    "jobs?|work|staff|positions?|help|employees?|roles?|hours|students?|dishwasher|cashier|server|driver|cook|nurse|teacher|barista"
+    "|nanny|sitter|clerk|assistant|associate|receptionist"
+)
 _WHEELS = {"26": "twenty-sixer", "29": "twenty-niner"}
 
 
@@ -38,9 +51,33 @@ def _turn(match: re.Match[str]) -> str:
 
 
 def _memory(match: re.Match[str]) -> str:
-    if not _COMPUTER.search(match.string):
+    memory, disk = int(match["memory"]), int(match["disk"])
+    if not _COMPUTER.search(match.string, max(0, match.start() - 40), match.start()) or disk < 8 * memory:
         return match[0]
-    return f"{numbers.number(match['memory'])}, {numbers.number(match['disk'])}"
+    return f"{numbers.cardinal(memory)}, {numbers.cardinal(disk)}{' gigabytes' if match['unit'] else ''}"
+
+
+def _side(match: re.Match[str]) -> str:
+    return f"{match['size']} {_SIDES[match['side']]}" if _DIMENSIONS.search(match.string) else match[0]
+
+
+def _count(one: str) -> Speak:
+    """Return a function that writes a noun after its number."""
+
+    def speak(match: re.Match[str]) -> str:
+        return f"{match['count']} {one}{'' if match['count'] == '1' else 's'}"
+
+    return speak
+
+
+def _home_runs(match: re.Match[str]) -> str:
+    baseball = _BASEBALL if match["many"] else _STATISTICS
+    return _count("home run")(match) if baseball.search(match.string) else match[0]
+
+
+def _boards(match: re.Match[str]) -> str:
+    """Return boards by their sides and length: 2x4x8s."""
+    return f"{match['sides']} by {numbers.plural_number(numbers.cardinal(int(match['long'])))}"
 
 
 def _shoes(match: re.Match[str]) -> str:
@@ -52,7 +89,7 @@ RULES: tuple[Rule, ...] = (
     rule(rf"\b(?P<which>(?:[Tt]his|[Ll]ast|[Nn]ext|per|each|every)[ ])yr\b{_STOP}", r"\g<which>year", ("yr",)),
     rule(rf"\b(?P<which>(?:[Hh]appy|[Rr]ush|per|each|every)[ ])hr\b{_STOP}", r"\g<which>hour", ("hr",)),
     rule(
-        r"\b(?P<word>[Rr])eg\.(?=[ ](?:closes|opens|ends|begins|starts|deadline|form|fees?|is|required|due|link)\b)",
+        r"\b(?P<word>[Rr])eg\.(?=[ ](?:closes|opens|ends|begins|starts|deadline|form|fees?)\b)",
         r"\g<word>egistration",
         ("reg",),
     ),
@@ -60,14 +97,23 @@ RULES: tuple[Rule, ...] = (
     rule(r"\b(?P<word>[Ss])ec\.(?=[ ]deposits?\b)", r"\g<word>ecurity", ("sec",)),
     rule(r"\b(?P<word>[Ss])ec\b\.?(?=[ ]\d{1,3}[A-Z]?,?[ ](?:[Rr]ow|[Ss]eats?)\b)", r"\g<word>ection", ("sec",)),
     rule(
-        r"(?<![\w/])(?P<kind>[PF])/T(?=[ ](?!ratio|graph|diagram|curve)[a-z]{2}|\s*[.,;)]|\s*$)",
-        lambda match: "part-time" if match["kind"] == "P" else "full-time",
+        rf"(?<![\w/])(?P<kind>[PF])/T(?=[ ](?:{_JOBS}|or[ ][PF]/T)\b)|(?<=[PF]/T[ ]or[ ])(?P<other>[PF])/T\b",
+        lambda match: "part-time" if "P" in match[0] else "full-time",
         ("P/T", "F/T"),
     ),
-    rule(r"(?<=\d[ ])HRs\b", "home runs", ("HRs",)),
+    rule(
+        r"(?<![\w.])(?P<count>\d{1,2})[ ]HR(?P<many>s?)\b",
+        _home_runs,
+        (" HR",),
+    ),
+    rule(
+        r"(?P<ball>\b(?:[Aa]|[Tt]he)[ ]|,[ ])(?P<a>[0-3])-(?P<b>[0-3])(?=[ ]counts?\b)",
+        r"\g<ball>\g<a> and \g<b>",
+        ("count",),
+    ),
     rule(r"(?<=\d)[ -]?yds?[ ]line\b", " yard line", ("line",)),
     rule(
-        r"(?<!\w)(?P<wheel>650|700)[ ]?[x×][ ]?(?P<tire>\d{2})(?P<kind>[bBcC])?(?!\w)",
+        r"(?<!\w)(?P<wheel>650|700)[ ]?[x×][ ]?(?P<tire>\d{2})(?P<kind>[bBcC])?(?!\w|[ ]?=)",
         lambda match: f"{match['wheel']} by {match['tire']}" + (f" {match['kind'].upper()}" if match["kind"] else ""),
         ("digit x",),
     ),
@@ -76,22 +122,66 @@ RULES: tuple[Rule, ...] = (
         lambda match: _WHEELS[match["size"]] + match["many"],
         ("er", "ers"),
     ),
-    rule(r"(?<=\d)[ ]?cm(?=[ ](?:[a-z]{4,10}[ ])?(?:bikes?|frames?|bicycles?)\b)", " centimeter", ("cm",)),
+    rule(
+        r"(?<=\d)[ ]?cm"
+        r"(?=[ ](?:(?:road|mountain|gravel|touring|racing|steel|carbon|city|hybrid)[ ])?(?:bike|frame|bicycle)\b)",
+        " centimeter",
+        ("cm",),
+    ),
     rule(r"\b(?P<word>[Ff])lt\b\.?(?=[ ](?:\#[ ]?)?(?:[A-Z]{2}[ ]?)?\d)", r"\g<word>light", ("flt",)),
     rule(
-        r"\b(?P<word>[Aa])rr\.(?=[ ](?:[A-Z][a-z]+[ ]){1,3}(?:Sta|Stn|Station|Airport)\b)", r"\g<word>rrives", ("arr",)
+        r"\b(?P<word>[Aa])rr\.(?=[ ](?:[A-Z][a-z]+[ ]){1,3}"
+        r"(?:Sta|Stn|Station|Airport)\b\.?[ ](?:at[ ])?\d)",
+        r"\g<word>rrives",
+        ("arr",),
     ),
-    rule(r"\b(?P<name>[A-Z][a-z]+[ ])Sta\.(?![ ]?[A-Z]|\w)", r"\g<name>Station", ("Sta.",)),
-    rule(_SIDE, lambda match: f"{match['size']} {_SIDES[match['side']]}"),
+    rule(r"\b(?P<name>(?:Union|Penn|Central)[ ])Sta\.(?!\w)", r"\g<name>Station", ("Sta.",)),
+    rule(_SIDE, _side),
+    rule(r"(?<=\d)-spd\b", "-speed", ("spd",)),
+    rule(
+        r"(?<=\d)[ -]yr[ -]old(?=[ ](?!and|or|now|today|when|but|who|that|with|as|in|on|at|is|was|then)[a-z]{3})",
+        "-year-old",
+        ("yr",),
+    ),
+    rule(r"\bblk(?:/|[ ](?:&|and)[ ])wht\b", "black and white", ("blk",)),
+    rule(r"(?<=\d[ ])dz\b\.?", "dozen", ("dz",)),
+    rule(r"(?<=\d[ ])bu\.(?=[ ][a-z])", "bushels of", ("bu",)),
+    rule(r"(?<![\w.])gr\.(?=[ ](?:beef|turkey|pork|chuck|cinnamon|cumin|pepper|ginger)\b)", "ground", ("gr",)),
+    rule(r"(?<![\w.])(?P<count>\d{1,2})[ ]nts\b", _count("night"), ("nts",)),
+    rule(r"\bUTD(?=[ ](?:on|with)[ ](?:all[ ])?(?:shots|vacc\w+|vax)\b)", "up to date", ("UTD",)),
+    rule(
+        r"\b(?P<which>(?:[Tt]his|[Ll]ast|[Nn]ext|per|each|every)[ ])mo\b(?:\.(?=,|[ ][a-z])|(?!\.))",
+        r"\g<which>month",
+        ("mo",),
+    ),
+    rule(r"(?<=\d)[ ]?[Ww]/kg\b", " watts per kilogram", ("kg",)),
+    rule(r"(?<![\w.])(?P<sides>\d{1,2}x\d{1,2})x(?P<long>\d{1,2})s\b", _boards, ("digit x",)),
     rule(r"\bnr\.?(?=[ ](?:the[ ]|\d{1,3}(?:st|nd|rd|th)\b|[A-Z][a-z]))", "near", ("nr",)),
     rule(
-        r"(?P<what>\b(?:EPS|earnings|revenue|sales|consensus)[ ])est\.?(?=[ ](?:by|of|at|for)\b|\s*$)",
+        r"(?P<what>\b(?:EPS|earnings|revenue|sales|consensus)[ ])est\.?(?=[ ](?:by|at)\b|\s*$)",
         r"\g<what>estimates",
         ("est",),
     ),
     rule(_TURN, _turn, (" L", " R", " rt", " lt")),
-    rule(r"(?<![\w.])Rt\b\.?(?=[ ]\d{1,3}[A-Z]?(?!\w|[.,:]\d))", "Route", ("rt",)),
-    rule(r"(?<=\d[ ])blk(?P<many>s?)\b\.?(?=[ ][a-zNSEW])", r"block\g<many>", ("blk", "blks")),
+    rule(
+        r"(?P<before>\b(?:on|to|onto|[Tt]ake|via|from|along)[ ])?(?<![\w.])Rt(?(before)\.?|\.)"
+        r"(?=[ ]\d{1,3}[A-Z]?(?!\w|[.,:/]\d|[ ]?(?:mm|cm|mg|ml|dB|min|x)\b))",
+        lambda match: f"{match['before'] or ''}Route",
+        ("rt",),
+    ),
+    rule(
+        r"(?<![\w.])(?P<count>\d{1,2})[ ]blks?\b\.?"
+        r"(?=[ ](?:of|from|to|past|up|down|away|north|south|east|west|[NSEW])\b)",
+        _count("block"),
+        ("blk", "blks"),
+    ),
+    rule(r"(?<![\w.])(?P<count>\d{1,2})[ ]pkg\b\.?(?!\w)", _count("package"), ("pkg",)),
+    rule(
+        r"\b(?P<whose>(?:[Yy]our|[Tt]he|[Mm]y|[Tt]his|a)[ ])pkg\b\.?(?![ ](?:install|up|add|command|manager|from)\w*)",
+        r"\g<whose>package",
+        ("pkg",),
+    ),
+    rule(r"(?P<what>\b(?:\d{1,2}-\d{1,2}-\d{1,2}|liquid|lawn|plant)[ ])fert\.", r"\g<what>fertilizer", ("fert",)),
     rule(
         r"\b(?P<limit>(?:[Ll]imit|[Mm]ax(?:imum)?)[ ](?:of[ ])?\d{1,3})[ ]?/[ ]?"
         r"(?=(?:customer|person|household|family|order|guest|day|visit|account|user|table|room|member|student)\b)",
@@ -110,11 +200,7 @@ RULES: tuple[Rule, ...] = (
         ("dl", "ul"),
     ),
     rule(_AD, lambda match: f"{numbers.number(match['age'])} {match['sex']}", "digit letter"),
-    rule(
-        r"(?<![\w/.])(?<!\d[ ])(?:1/2|½)(?=[ ](?:off|price|priced|dozen)\b)",
-        "half",
-        ("off", "price", "priced", "dozen"),
-    ),
+    rule(r"(?<![\w/.])(?<!\d[ \-–])(?:1/2|½)(?=[ ](?:off|price|priced)\b)", "half", ("off", "price", "priced")),
     rule(r"\b(?P<which>(?:[Mm]aster|[Gg]uest|[Mm]ain|[Pp]rimary|[Ss]pare)[ ])BR\b", r"\g<which>bedroom", ("BR",)),
     rule(r"\b(?P<word>[Bb])lt\.?(?=[ ](?:in[ ])?(?:1[89]|20)\d\d\b)", r"\g<word>uilt", ("blt",)),
     rule(

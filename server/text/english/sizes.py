@@ -19,7 +19,7 @@ _INCHES = rf"""
     (?P<article>\b(?:[Aa]n?|[Tt]he|[Mm]y|[Hh]er|[Hh]is|[Oo]ur|[Tt]heir|[Tt]his|[Tt]hat|[Yy]our)[ ])?
     (?<![\w."])(?:(?P<from>\d{{1,3}})[-–](?!\d/))?(?P<number>{NUMBER}|{FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|[ ][\d(]|$)
 """
-_QUOTE = lazy(rf"(?<!\d/\d)\"(?!(?<=\d\")[ ](?:(?:{SIZE_WORDS}|apart)\b|[x×][ ]\d))")
+_QUOTE = lazy(rf"(?<!\d/\d)\"(?!(?<=\d\")[ ](?:(?:{SIZE_WORDS})[ ,.;]|[x×][ ]\d))")
 """Not the inches of 36" wide."""
 _SIZED_THING = lazy(
     r"[ ](?:[\w-]+[ ]){0,6}(?:T[ ]?Vs?|monitors?|displays?|mattress(?:es)?|laptops?|screens?|wheels?|rims?|tablets?)\b"
@@ -72,7 +72,7 @@ _SCORED_AFTER = lazy(rf",? (?:(?:he|she|they|it|[A-Z]\w+) )?{_SCORED}\b")
 _SECONDS_FROM = 12
 """From this number on, 1'14" is a time: minutes and seconds."""
 _SIZE_AFTER = lazy(r" (?:tall|wide|long|high|deep|room|ceilings?|fence|wall)\b")
-_MEASURE_AFTER = lazy(r" (?:wide|deep|thick|across)\b")
+_MEASURE_AFTER = lazy(r" (?:wide|deep|thick|across)(?=[.,;:!?)]|\s*$| (?:and|by|at|in|x)\b)")
 _ROOM_AFTER = lazy(r" (?:bed)?(?:room|rug|deck|area|space|garage|shed|patio|tent|pool|kitchen|office|booth|canopy)s?\b")
 _NEAR = 40
 """Characters before a minute in which it is looked for."""
@@ -105,7 +105,7 @@ def _feet(match: re.Match[str]) -> str:
 
 
 def _inches(match: re.Match[str]) -> str:
-    if len(_QUOTE.findall(match.string, 0, match.start())) % 2:
+    if "/" not in match["number"] and len(_QUOTE.findall(match.string, 0, match.start())) % 2:
         return match[0]
     article = match["article"] or ""
     describes = (

@@ -101,8 +101,8 @@ _OF_DAY_BEFORE = lazy(r"\b(?:at|by|until|till|before|after|since|from|struck|clo
 _OF_DAY_AFTER = lazy(rf" (?:{ZONES}|on|today|tonight|yesterday|tomorrow|this (?:morning|afternoon|evening)|sharp)\b")
 """Words beside a time of day with seconds."""
 _SCORE_HINT = lazy(r"split|score|\bwon\b|\blost\b|beat|gear|\d:\d\d,? \d\d:\d\d|sets?\b")
-_RATIO_HINT = lazy(r"ratio|odds|scale|aspect|[Mm]ix(?:ed|ture)?|verse|[Dd]ilut|gear")
-_DILUTED = lazy(r"\b[Dd]ilut[a-z]+ [a-z ,]*$")
+_RATIO_HINT = lazy(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|[Dd]ilut|gear")
+_DILUTED = lazy(r"\b(?:[Dd]ilute[ds]?|[Mm]ix) [a-z ,]*(?<!\bat )(?<!\bby )(?<!\btill )(?<!\buntil )$")
 """Dilute the bleach with water, 1:10."""
 
 
@@ -116,7 +116,8 @@ def _clock(match: re.Match[str]) -> str:
     hour, minute, second = int(match["hour"]), int(match["minute"]), match["second"]
     around = max(0, match.start() - 16), min(len(match.string), match.end() + 10)
     before = max(0, match.start() - 40), match.start()
-    if not match["half"] and (_RATIO_HINT.search(match.string, *around) or _DILUTED.search(match.string, *before)):
+    diluted = hour == 1 and _DILUTED.search(match.string, *before)
+    if not match["half"] and (diluted or _RATIO_HINT.search(match.string, *around)):
         return match[0]
     if second is not None and not match["half"] and not match["zulu"] and not _is_of_day(match):
         return long_duration(hour, minute, int(second))
