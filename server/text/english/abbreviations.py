@@ -278,7 +278,7 @@ EARLY: tuple[Rule, ...] = (
     ),
     rule(r"(?<=\bper[ ])gal\.", "gallon", "gal."),
     rule(r"(?<!\w)incl\b\.?(?=\s*(?:[),;:]|$))", "included", ("incl",)),
-    rule(r"(?<=\w[ ])incl\b\.?(?=[ ](?:in|with|by)(?![\w-]))", "included", ("incl",)),
+    rule(r"(?<=\w[ ])incl\b\.?(?=[ ](?:in[ ](?:the|this|rate|price|rent|fee|cost)|with)\b)", "included", ("incl",)),
     rule(r"(?<=\bnot[ ])incl\b(?=[ ][a-z])", "including", ("incl",)),
     rule(r"(?<![\w/])[uU]/(?=\d{1,2}s?(?![\w/]))", "under ", ("u/", "U/")),
     rule(r"(?<!\w)AA(?P<third>A)?(?=[ ](?:cells?|(?:rechargeable[ ])?batter(?:y|ies)|size))", _battery, "AA"),

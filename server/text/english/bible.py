@@ -74,11 +74,9 @@ _VERSES = rf"""
 """
 
 
-_NUMBERED = (
-    "Cor Sam Kgs Kings Chr Chron Thess Tim Pet Corinthians Samuel Chronicles Thessalonians Timothy Peter".split()
-)
+_NUMBERED = "Cor Sam Kgs Chr Chron Thess Tim Pet Corinthians Samuel Chronicles Thessalonians Timothy Peter".split()
 _CHAPTER = rf"""
-    (?<![\w.]) (?<!\b[Gg]ame[ ]) (?P<nth>[12])[ ](?P<book>{alternatives(_NUMBERED)})\.?[ ]
+    (?<![\w.]) (?P<nth>[12])[ ](?P<book>{alternatives(_NUMBERED)})\.?[ ]
     (?P<chapter>\d{{1,3}})(?:[-–](?P<to>\d{{1,3}}))?
     (?=[.;:)!?]?(?:\s*$|[ ][A-Z])|,[ ]|[ ](?:and|or|is|are|says|in|for|with|deals|teaches
       |describes|before|after|on|at|tonight|today|aloud)\b)

@@ -72,7 +72,7 @@ WORDS: dict[str, str] = dict(
         "wknds.=weekends|wks.=weeks|wt.=weight|xfer=transfer|y/y=year over year|"
         "yr.=year|yrly.=yearly|yrs.=years|yrs=years|"
         "acct=account|bldwork=bloodwork|ckout=checkout|curr. grade=current grade|dining tbl=dining table|"
-        "dbl bed=double bed|dbl beds=double beds|equiv=equivalent|flr=floor|grp=group|hdbd=headboard|"
+        "dbl bed=double bed|dbl beds=double beds|flr=floor|grp=group|hdbd=headboard|"
         "oil chg=oil change|pymt=payment|shpd=shipped|slps=sleeps|smkg=smoking|svgs=servings|trlr=trailer|"
         "wkends=weekends|xtra=extra"
     ).split("|")

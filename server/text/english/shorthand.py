@@ -13,12 +13,12 @@ _STOP = r"(?:\.(?=[ ][a-z]|,))?"
 _ROOMS = "living|dining|family|laundry|sitting|meeting|conference|hotel|waiting|locker"
 _ONTO = (
     r"(?:onto[ ]|(?:on|at)[ ](?:the[ ])?"
-    r"(?:[A-Z][a-z]+|\d{1,3}(?:st|nd|rd|th)|light|fork|stop|sign|corner|next|end)\b)"
+    r"(?:(?!Windows|Linux|Mac|Ubuntu)[A-Z][a-z]+|\d{1,3}(?:st|nd|rd|th)|light|fork|stop|sign|corner|next|end)\b)"
 )
 _TURN = rf"""
-    (?P<way> \b(?:[Tt]urn|[Bb]ear|[Vv]eer)[ ](?=[LRrl]t?(?:[ ]{_ONTO}|[.;]?\s*$))
+    (?P<way> \b(?<!in[ ])(?:[Tt]urn|[Bb]ear|[Vv]eer)[ ](?=[LRrl]t?(?:[ ]{_ONTO}|[.;]?\s*$))
       | \b(?:[Tt]hen|[Gg]o|[Kk]eep)[ ](?=[LRrl]t?[ ]{_ONTO})
-      | \b(?:[Hh]ang|[Mm]ake|[Tt]ake)[ ]a[ ](?=[LR](?:[ ](?:on|onto|at|after|past)\b|[.,;]|\s*$)) )
+      | \b(?:[Hh]ang|[Mm]ake|[Tt]ake)[ ]a[ ](?=[LR](?:[ ](?:onto|at|after|past)\b|[ ]on[ ][A-Z\d]|[.,;]|\s*$)) )
     (?P<side>[LR]|rt|lt)\b
 """
 """Then L on Main St., turn rt onto Highway 61."""
@@ -37,8 +37,11 @@ _COMPUTER = lazy(
     r"(?:(?! (?:step|fraction|score|page|test)\b).){0,24}$"
 )
 """What shows that 8/256 is a size of memory and of a disk."""
-_BASEBALL = lazy(r"(?i)\b(?:rbis?|innings?|batt\w+|season|mlb|homers?|scored|hits?|pitch\w*)\b")
-_STATISTICS = lazy(r"\b(?:RBIs?|innings?|ERA|MLB|homers?|batt\w+)\b")
+_BASEBALL = lazy(r"\b(?:RBIs?|innings?|MLB|homers?|batting(?! cages?))\b")
+_HIT = lazy(r"\b(?:hit|scored|slugged)[ ]$")
+_IS = lazy(
+    r"(?:\b(?:am|is|are|was|were|be|been|turned|turns)|['’](?:s|m|re))[ ](?:(?:only|just|about|almost)[ ])?\d{1,3}$"
+)
 _JOBS = (
     "jobs?|work|staff|positions?|help|employees?|roles?|hours|students?|dishwasher|cashier|server|driver|cook|nurse|teacher|barista"
     "|nanny|sitter|clerk|assistant|associate|receptionist"
@@ -71,8 +74,14 @@ def _count(one: str) -> Speak:
 
 
 def _home_runs(match: re.Match[str]) -> str:
-    baseball = _BASEBALL if match["many"] else _STATISTICS
-    return _count("home run")(match) if baseball.search(match.string) else match[0]
+    hit = match["many"] and _HIT.search(match.string, max(0, match.start() - 10), match.start())
+    return _count("home run")(match) if hit or _BASEBALL.search(match.string) else match[0]
+
+
+def _year_old(match: re.Match[str]) -> str:
+    """Return an age before what has it. After a verb it is unchanged: "was 9 yr old"."""
+    said = _IS.search(match.string, max(0, match.start() - 24), match.start())
+    return match[0] if said else "-year-old"
 
 
 def _boards(match: re.Match[str]) -> str:
@@ -107,8 +116,8 @@ RULES: tuple[Rule, ...] = (
         (" HR",),
     ),
     rule(
-        r"(?P<ball>\b(?:[Aa]|[Tt]he)[ ]|,[ ])(?P<a>[0-3])-(?P<b>[0-3])(?=[ ]counts?\b)",
-        r"\g<ball>\g<a> and \g<b>",
+        r"(?P<ball>\b(?:on|in|with)[ ](?:a|the)[ ]|\bouts?,[ ])(?P<balls>[0-3])-(?P<strikes>[0-2])(?=[ ]count\b)",
+        r"\g<ball>\g<balls> and \g<strikes>",
         ("count",),
     ),
     rule(r"(?<=\d)[ -]?yds?[ ]line\b", " yard line", ("line",)),
@@ -139,15 +148,22 @@ RULES: tuple[Rule, ...] = (
     rule(_SIDE, _side),
     rule(r"(?<=\d)-spd\b", "-speed", ("spd",)),
     rule(
-        r"(?<=\d)[ -]yr[ -]old(?=[ ](?!and|or|now|today|when|but|who|that|with|as|in|on|at|is|was|then)[a-z]{3})",
-        "-year-old",
+        r"(?<=\d)[ -]yr[ -]old"
+        r"(?=[ ](?!and|or|now|today|when|but|who|that|with|as|in|on|at|is|was|then|because|after|before|since|already"
+        r"|soon|too|also|each|from|under|yet|plus|next|last|this|the|they|right|his|her|according)[a-z]{3})",
+        _year_old,
         ("yr",),
     ),
     rule(r"\bblk(?:/|[ ](?:&|and)[ ])wht\b", "black and white", ("blk",)),
-    rule(r"(?<=\d[ ])dz\b\.?", "dozen", ("dz",)),
-    rule(r"(?<=\d[ ])bu\.(?=[ ][a-z])", "bushels of", ("bu",)),
-    rule(r"(?<![\w.])gr\.(?=[ ](?:beef|turkey|pork|chuck|cinnamon|cumin|pepper|ginger)\b)", "ground", ("gr",)),
-    rule(r"(?<![\w.])(?P<count>\d{1,2})[ ]nts\b", _count("night"), ("nts",)),
+    rule(
+        r"(?<=\d[ ])dz\b\.?(?=[ ](?:donut|doughnut|egg|rose|cookie|bagel|roll|muffin|oyster|wing|tamale)s?\b)",
+        "dozen",
+        ("dz",),
+    ),
+    rule(r"(?<=\d[ ])bu\.(?=[ ][a-z])", "bushels", ("bu",)),
+    rule(
+        r"(?<![\w.])(?<!\d[ ])gr\.(?=[ ](?:beef|turkey|pork|chuck|cinnamon|cumin|pepper|ginger)\b)", "ground", ("gr",)
+    ),
     rule(r"\bUTD(?=[ ](?:on|with)[ ](?:all[ ])?(?:shots|vacc\w+|vax)\b)", "up to date", ("UTD",)),
     rule(
         r"\b(?P<which>(?:[Tt]his|[Ll]ast|[Nn]ext|per|each|every)[ ])mo\b(?:\.(?=,|[ ][a-z])|(?!\.))",
@@ -175,9 +191,10 @@ RULES: tuple[Rule, ...] = (
         _count("block"),
         ("blk", "blks"),
     ),
-    rule(r"(?<![\w.])(?P<count>\d{1,2})[ ]pkg\b\.?(?!\w)", _count("package"), ("pkg",)),
+    rule(r"(?<![\w.])(?P<count>\d{1,2})[ ]pkg\b\.?(?![\w/:_-])", _count("package"), ("pkg",)),
     rule(
-        r"\b(?P<whose>(?:[Yy]our|[Tt]he|[Mm]y|[Tt]his|a)[ ])pkg\b\.?(?![ ](?:install|up|add|command|manager|from)\w*)",
+        r"\b(?P<whose>(?:[Yy]our|[Tt]he|[Mm]y|[Tt]his|a)[ ])pkg\b\.?"
+        r"(?![/:_-]|[ ](?:install|up|add|command|manager|from)\w*)",
         r"\g<whose>package",
         ("pkg",),
     ),

@@ -73,6 +73,7 @@ _SECONDS_FROM = 12
 """From this number on, 1'14" is a time: minutes and seconds."""
 _SIZE_AFTER = lazy(r" (?:tall|wide|long|high|deep|room|ceilings?|fence|wall)\b")
 _MEASURE_AFTER = lazy(r" (?:wide|deep|thick|across)(?=[.,;:!?)]|\s*$| (?:and|by|at|in|x)\b)")
+_ARTICLE_BEFORE = lazy(r"\b(?:[Aa]n?|[Tt]he|[Hh]er|[Hh]is|[Mm]y|[Oo]ur)[ ]$")
 _ROOM_AFTER = lazy(r" (?:bed)?(?:room|rug|deck|area|space|garage|shed|patio|tent|pool|kitchen|office|booth|canopy)s?\b")
 _NEAR = 40
 """Characters before a minute in which it is looked for."""
@@ -98,7 +99,7 @@ def _feet(match: re.Match[str]) -> str:
     if "'" in match[0] and match[0].endswith('"') and float(match["inches"]) >= _SECONDS_FROM and not sized:
         minutes = numbers.plural(match["feet"], "minute", "minutes")
         return f"{minutes} {numbers.plural(match['inches'], 'second', 'seconds')}"
-    if _MEASURE_AFTER.match(match.string, match.end()):
+    if _MEASURE_AFTER.match(match.string, match.end()) and not _ARTICLE_BEFORE.search(match.string, 0, match.start()):
         feet, inches = (numbers.plural(match[name], one, name) for name, one in (("feet", "foot"), ("inches", "inch")))
         return f"{feet} {inches}"
     return f"{numbers.number(match['feet'])} foot {numbers.number(match['inches'])}{by}"

@@ -123,8 +123,8 @@ _AMOUNT_BEFORE = lazy(
 """What "< 5" follows without a verb: "takes < 5 min"."""
 _NAMED_BEFORE = lazy(
     r"\b(?:when|while|by|after|before|for|on|without)[ ]"
-    r"(?!building|closing|existing|incoming|missing|operating|outgoing|pending|processing|rating|remaining|running|string|training)"
-    r"[a-z]{2,}ing[ ](?:(?:an?|the|any)[ ][a-z]+|(?:[a-z]+[ ])?[a-z]+[a-rt-z]s)$",
+    r"(?:open|handl|upload|download|us|copy|send|read|writ|select|filter|load|sav|import|export|pars)ing[ ]"
+    r"(?:(?:an?|the|any)[ ][a-z]+|(?:[a-z]+[ ])?[a-z]+[a-rt-z]s)$",
     re.IGNORECASE,
 )
 """What is compared in a phrase without a verb: "when opening files > 2 GB"."""

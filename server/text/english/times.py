@@ -102,7 +102,10 @@ _OF_DAY_AFTER = lazy(rf" (?:{ZONES}|on|today|tonight|yesterday|tomorrow|this (?:
 """Words beside a time of day with seconds."""
 _SCORE_HINT = lazy(r"split|score|\bwon\b|\blost\b|beat|gear|\d:\d\d,? \d\d:\d\d|sets?\b")
 _RATIO_HINT = lazy(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|[Dd]ilut|gear")
-_DILUTED = lazy(r"\b(?:[Dd]ilute[ds]?|[Mm]ix) [a-z ,]*(?<!\bat )(?<!\bby )(?<!\btill )(?<!\buntil )$")
+_DILUTED = lazy(
+    r"^Mix $|\b[Dd]ilute[ds]? (?:[a-z]+,? )*"
+    r"(?<!\b(?:at|by|to|or) )(?<!\b(?:for|til) )(?<!\b(?:from|till) )(?<!\b(?:until|about|after) )$"
+)
 """Dilute the bleach with water, 1:10."""
 
 
@@ -116,7 +119,7 @@ def _clock(match: re.Match[str]) -> str:
     hour, minute, second = int(match["hour"]), int(match["minute"]), match["second"]
     around = max(0, match.start() - 16), min(len(match.string), match.end() + 10)
     before = max(0, match.start() - 40), match.start()
-    diluted = hour == 1 and _DILUTED.search(match.string, *before)
+    diluted = hour == 1 and minute and _DILUTED.search(match.string, *before)
     if not match["half"] and (diluted or _RATIO_HINT.search(match.string, *around)):
         return match[0]
     if second is not None and not match["half"] and not match["zulu"] and not _is_of_day(match):
