@@ -28,10 +28,11 @@ from engine.transfer import Kind, MultiEndpoint, Record
 _log = logging.getLogger(__name__)
 _ANNOUNCED_S = 0.002
 """Seconds after its announcement within which a request usually arrives."""
-_TOGETHER, _TOGETHER_BYTES = 32, 16 << 10
+_MAX_TOKENIZED, _MAX_TOKENIZED_BYTES = 32, 16 << 10
 """Maximum number of records whose texts are tokenized at once, and of their bytes, unless the first has more. This
 takes about a millisecond, and with long texts and a lexicon up to five."""
-_SPEECH = pack_request(RequestKind.SPEECH)
+_SPEECH_PREFIX = pack_request(RequestKind.SPEECH)
+"""How the payload of a speech request begins."""
 _SEEDS = random.Random()
 """Seeds of requests without one. The generator of the module ``random`` would repeat them: vLLM seeds it."""
 _LOWEST_TEMPERATURE = 1e-3
@@ -147,12 +148,13 @@ class RequestReader:
         return self._parse(*self._tokenized.popleft()) if self._tokenized else None
 
     def _tokenize_next(self) -> None:
+        """Read the next records, and tokenize the texts of their speech requests in one call."""
         if not self._records:
             self._records.extend(self._requests.receive())
         size = 0
-        while self._records and len(self._tokenized) < _TOGETHER:
+        while self._records and len(self._tokenized) < _MAX_TOKENIZED:
             size += len(self._records[0].payload)
-            if self._tokenized and size > _TOGETHER_BYTES:
+            if self._tokenized and size > _MAX_TOKENIZED_BYTES:
                 break
             record = self._records.popleft()
             self._tokenized.append((record, _speech_request(record)))
@@ -241,7 +243,7 @@ class RequestReader:
 
 def _speech_request(record: Record) -> SpeechRequest | None:
     """Return the speech request that a record opens. None if it opens none, or a malformed one, which is rejected."""
-    if record.kind is Kind.OPEN and record.payload.startswith(_SPEECH):
+    if record.kind is Kind.OPEN and record.payload.startswith(_SPEECH_PREFIX):
         with contextlib.suppress(Exception):
             return SpeechRequest.from_bytes(unpack_request(record.payload)[1])
     return None

@@ -15,6 +15,7 @@ _ONTO = (
     r"(?:onto[ ]|(?:on|at)[ ](?:the[ ])?"
     r"(?:(?!Windows|Linux|Mac|Ubuntu)[A-Z][a-z]+|\d{1,3}(?:st|nd|rd|th)|light|fork|stop|sign|corner|next|end)\b)"
 )
+"""What follows the side in a direction: "onto Main St.", "at the light". "Then R on Windows" is a language."""
 _TURN = rf"""
     (?P<way> \b(?<!in[ ])(?:[Tt]urn|[Bb]ear|[Vv]eer)[ ](?=[LRrl]t?(?:[ ]{_ONTO}|[.;]?\s*$))
       | \b(?:[Tt]hen|[Gg]o|[Kk]eep)[ ](?=[LRrl]t?[ ]{_ONTO})
@@ -26,6 +27,7 @@ _SIDES = {"L": "long", "W": "wide", "H": "high", "D": "deep"}
 _SIDE = r"(?P<size>\d(?:[\"″'′]|(?:in|cm|mm|ft)\b\.?))[ ]?(?P<side>[LWHD])(?=[ ]?(?:[x×,;.)]|$))"
 """84"L x 38"D."""
 _DIMENSIONS = lazy(r"\d(?:[\"″'′]|in|cm|mm|ft)?\.? ?[LWHD] ?[x×] ?\d")
+"""What shows that the letters after a length are sides."""
 _AD = r"""
     ^(?P<age>1[89]|[2-9]\d)(?P<sex>[MF])
     (?=,[ ](?:\d['′]|(?:non-?smoker|single|divorced|married)\b)|[ ]looking[ ]for[ ](?:a|F)[ ])
@@ -38,8 +40,9 @@ _COMPUTER = lazy(
 )
 """What shows that 8/256 is a size of memory and of a disk."""
 _BASEBALL = lazy(r"\b(?:RBIs?|innings?|MLB|homers?|batting(?! cages?))\b")
+"""What shows that HR is a home run, and no hour."""
 _HIT = lazy(r"\b(?:hit|scored|slugged)[ ]$")
-_IS = lazy(
+_VERB_BEFORE = lazy(
     r"(?:\b(?:am|is|are|was|were|be|been|turned|turns)|['’](?:s|m|re))[ ](?:(?:only|just|about|almost)[ ])?\d{1,3}$"
 )
 _JOBS = (
@@ -80,7 +83,7 @@ def _home_runs(match: re.Match[str]) -> str:
 
 def _year_old(match: re.Match[str]) -> str:
     """Return an age before what has it. After a verb it is unchanged: "was 9 yr old"."""
-    said = _IS.search(match.string, max(0, match.start() - 24), match.start())
+    said = _VERB_BEFORE.search(match.string, max(0, match.start() - 24), match.start())
     return match[0] if said else "-year-old"
 
 
@@ -106,7 +109,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"\b(?P<word>[Ss])ec\.(?=[ ]deposits?\b)", r"\g<word>ecurity", ("sec",)),
     rule(r"\b(?P<word>[Ss])ec\b\.?(?=[ ]\d{1,3}[A-Z]?,?[ ](?:[Rr]ow|[Ss]eats?)\b)", r"\g<word>ection", ("sec",)),
     rule(
-        rf"(?<![\w/])(?P<kind>[PF])/T(?=[ ](?:{_JOBS}|or[ ][PF]/T)\b)|(?<=[PF]/T[ ]or[ ])(?P<other>[PF])/T\b",
+        rf"(?<![\w/])[PF]/T(?=[ ](?:{_JOBS}|or[ ][PF]/T)\b)|(?<=[PF]/T[ ]or[ ])[PF]/T\b",
         lambda match: "part-time" if "P" in match[0] else "full-time",
         ("P/T", "F/T"),
     ),
@@ -221,8 +224,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"\b(?P<which>(?:[Mm]aster|[Gg]uest|[Mm]ain|[Pp]rimary|[Ss]pare)[ ])BR\b", r"\g<which>bedroom", ("BR",)),
     rule(r"\b(?P<word>[Bb])lt\.?(?=[ ](?:in[ ])?(?:1[89]|20)\d\d\b)", r"\g<word>uilt", ("blt",)),
     rule(
-        r"\b(?P<word>[Gg])rad\.(?=[ ](?:in[ ])?"
-        r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Spring|Fall|\d{4}))",
+        r"\b(?P<word>[Gg])rad\.(?=[ ](?:in[ ](?:[A-Z][a-z]+[ ])?)?\d{4}\b)",
         r"\g<word>raduated",
         ("grad",),
     ),
